@@ -1,0 +1,61 @@
+"""Does the advice you gave people still hold when somebody else asks to be forgotten?
+
+The public names are listed in ``__all__``; each is imported when it is first used, so that
+``import holdfast`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.errors import (
+        DataMismatchError,
+        DriftWarning,
+        HoldfastError,
+        SingularDeletionError,
+        UnsupportedModelError,
+    )
+    from holdfast.models.erasable import ErasableModel, erasable
+    from holdfast.models.kernel import LSSVMClassifier, NTKRegressor
+    from holdfast.models.wide import WideReLURegressor
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "DataMismatchError": "holdfast.errors",
+    "DriftWarning": "holdfast.errors",
+    "HoldfastError": "holdfast.errors",
+    "SingularDeletionError": "holdfast.errors",
+    "UnsupportedModelError": "holdfast.errors",
+    "ErasableModel": "holdfast.models.erasable",
+    "erasable": "holdfast.models.erasable",
+    "LSSVMClassifier": "holdfast.models.kernel",
+    "NTKRegressor": "holdfast.models.kernel",
+    "WideReLURegressor": "holdfast.models.wide",
+}
+
+__all__ = [
+    "DataMismatchError",
+    "DriftWarning",
+    "ErasableModel",
+    "HoldfastError",
+    "LSSVMClassifier",
+    "NTKRegressor",
+    "SingularDeletionError",
+    "UnsupportedModelError",
+    "WideReLURegressor",
+    "__version__",
+    "erasable",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

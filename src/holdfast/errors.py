@@ -1,0 +1,44 @@
+"""Everything Holdfast raises or warns about.
+
+::
+
+    HoldfastError (ValueError)
+    ├── UnsupportedModelError (TypeError)   this estimator, or this use of it, is not covered
+    ├── DataMismatchError                   X and y are not what the model was fitted on
+    └── SingularDeletionError               without these rows there is no unique fit
+    DriftWarning (UserWarning)              the fitted model stopped short of its optimum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class HoldfastError(ValueError):
+    """Bad input: the message says what was seen, where, and what is wanted."""
+
+
+class UnsupportedModelError(HoldfastError, TypeError):
+    """The estimator, or what was asked of it, is outside what the algebra covers."""
+
+
+class DataMismatchError(HoldfastError):
+    """The training data given are not the data the estimator was fitted on."""
+
+
+class SingularDeletionError(HoldfastError):
+    """Without these rows the fit is singular, a class is gone, or nothing is left.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        The positions of the training rows that cannot go.
+    """
+
+    def __init__(self, message: str, rows: Iterable[int]):
+        super().__init__(message)
+        self.rows = tuple(int(i) for i in rows)
+
+
+class DriftWarning(UserWarning):
+    """The estimator had stopped short of its optimum; its scores moved when it was polished."""

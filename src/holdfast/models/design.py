@@ -1,0 +1,94 @@
+r"""A weighted, penalised design in whitened coordinates.
+
+Least squares and logistic regression both need :math:`A = Φᵀ V Φ + R` only through its inverse.
+The normal equations lose half the digits on badly scaled data, so ``A`` is never formed: a QR of
+the column-scaled :math:`[V^{1/2} Φ; R^{1/2}]` and the SVD of its small triangle give
+
+.. math:: V^{1/2} Φ = U\, Σ\, Zᵀ D, \qquad A^{-1} = T Tᵀ, \qquad T = D^{-1} Z Σ^{-1}.
+
+Directions in which the design says nothing (one-hot groups beside an intercept) are left out:
+``T`` is then the factor of the pseudo-inverse.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from holdfast.models.rows import Array
+
+
+def features(X: Array, intercept: bool) -> Array:
+    """``Φ``: the columns of ``X`` behind a column of ones if there is an intercept."""
+    return np.column_stack([np.ones(len(X)), X]) if intercept else np.asarray(X, dtype=float)
+
+
+def functional_features(X: Array, of: str, intercept: bool) -> tuple[Array, tuple[int, ...]]:
+    """Features of the functionals asked for, for a score ``φᵀθ``: scores, or their gradients."""
+    if of == "scores":
+        phi = features(X, intercept)
+        return phi, (len(X),)
+    d = X.shape[1]
+    unit = np.eye(d + intercept)[int(intercept) :]
+    return np.tile(unit, (len(X), 1)), (len(X), d)
+
+
+class Design:
+    """``U`` (n, p) and the map that whitens features, for ``V^½ Φ`` and the penalty ``R``.
+
+    Parameters
+    ----------
+    weighted : ndarray of shape (n, p)
+        ``V^½ Φ``.
+    penalty : ndarray of shape (p,)
+        The diagonal of ``R``; 0 for what is not penalised.
+    intercept : bool
+        Whether the first column is the intercept.
+    """
+
+    def __init__(self, weighted: Array, penalty: Array, intercept: bool):
+        n, p = weighted.shape
+        penalised = np.flatnonzero(penalty > 0)
+        stacked = np.zeros((n + penalised.size, p))
+        stacked[:n] = weighted
+        stacked[n + np.arange(penalised.size), penalised] = np.sqrt(penalty[penalised])
+        scale = np.linalg.norm(stacked, axis=0)
+        scale[scale == 0] = 1.0
+        stacked /= scale
+        if len(stacked) < p:  # fewer rows than parameters: QR wants a tall matrix
+            stacked = np.vstack([stacked, np.zeros((p - len(stacked), p))])
+        q, triangle = linalg.qr(stacked, mode="economic", overwrite_a=True, check_finite=False)
+        b, sigma, zt = linalg.svd(triangle)
+        kept = sigma > 50 * p * np.finfo(float).eps * sigma[0]
+        self.U: Array = q[:n] @ b[:, kept]
+        self.T: Array = (zt[kept].T / sigma[kept]) / scale[:, None]
+        self.rank = int(kept.sum())
+        self._minimum_norm = _minimum_norm_map(zt[~kept].T / scale[:, None], intercept)
+
+    def whiten(self, phi: Array) -> Array:
+        """``Φ̌ T`` of shape (q, rank): features in the coordinates in which ``A`` is the identity.
+
+        Where the design is rank-deficient, parameters are those of least norm (the intercept
+        not counted), as scikit-learn chooses them; a deletion that keeps the rank keeps the
+        choice.
+        """
+        if self._minimum_norm is not None:
+            phi = phi @ self._minimum_norm
+        whitened: Array = phi @ self.T
+        return whitened
+
+    def parameters(self, whitened: Array) -> Array:
+        """The parameters (p,) whose whitened coordinates are given."""
+        theta: Array = self.T @ whitened
+        return theta if self._minimum_norm is None else self._minimum_norm @ theta
+
+
+def _minimum_norm_map(null: Array, intercept: bool) -> Array | None:
+    """``I − N N_c⁺ E``: moves parameters along the null space to least norm of the coefficients."""
+    p, dimension = null.shape
+    if dimension == 0:
+        return None
+    null, _ = linalg.qr(null, mode="economic")
+    coefficients = np.eye(p)[1:] if intercept else np.eye(p)
+    moved: Array = np.eye(p) - null @ np.linalg.pinv(coefficients @ null) @ coefficients
+    return moved

@@ -1,0 +1,48 @@
+"""How far a fitted model is from its own optimum, and when that matters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.errors import DataMismatchError
+from holdfast.models.rows import Array
+
+#: drift, in standard deviations of the training scores, worth a warning
+WORTH_A_WARNING = 0.01
+#: drift, and share of the rows' gradients not cancelled, beyond which the data are not the fit's
+TOO_FAR, UNCANCELLED = 0.05, 0.003
+
+
+def drift_between(fitted: Array, optimal: Array) -> float:
+    """Largest change of a training score, in standard deviations of the scores."""
+    spread = float(np.std(optimal)) or 1.0
+    return float(np.max(np.abs(fitted - optimal))) / spread
+
+
+def gradient_share(total: Array, row_norms: Array) -> float:
+    """How much of the rows' gradients does not cancel at the fitted weights: 0 at an optimum."""
+    return float(np.linalg.norm(total) / (row_norms.sum() or 1.0))
+
+
+def judge(drift: float, share: float, name: str, advice: str) -> str | None:
+    """Refuse what is too far from stationary to be an early stop; word a drift that matters."""
+    if drift > TOO_FAR and share > UNCANCELLED:
+        raise DataMismatchError(
+            f"X and y are not the data this {name} was fitted on: at its weights {share:.0%} of "
+            f"the rows' gradients do not cancel, and at the optimum on these data a training row "
+            f"scores differently by up to {drift:.3g} standard deviations of the scores. Pass the "
+            "training data themselves, with the sample_weight of the fit if any. If they are "
+            f"right, the fit stopped far from its optimum: {advice}"
+        )
+    return warning_of(drift, advice)
+
+
+def warning_of(drift: float, advice: str) -> str | None:
+    """What to warn of where a drift matters."""
+    if drift <= WORTH_A_WARNING:
+        return None
+    return (
+        f"the fitted model had stopped short of its optimum: polishing it moved a training score "
+        f"by up to {drift:.2g} standard deviations of the scores. Scores, deletions and refits "
+        f"here are those of the optimum. {advice}"
+    )

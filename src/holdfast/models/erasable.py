@@ -1,0 +1,384 @@
+"""One face for every model that can forget: :func:`erasable` and what it returns."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import Pipeline
+
+from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
+from holdfast.models import inputs
+from holdfast.models.deletions import Deletions, LowRankDeletions
+from holdfast.models.kernel import KernelCore, LSSVMClassifier, NTKRegressor
+from holdfast.models.linear import LinearCore
+from holdfast.models.logistic import LogisticCore
+from holdfast.models.network import NetworkCore
+from holdfast.models.preprocessing import Preprocessing
+from holdfast.models.refit import RefitCore
+from holdfast.models.reweighting import Reweighted
+from holdfast.models.rows import Array, TrainingRows
+from holdfast.models.wide import WideCore, WideReLURegressor
+
+#: which family an estimator belongs to; any other estimator is only refitted
+FAMILIES: dict[type, Any] = {
+    LinearRegression: LinearCore,
+    Ridge: LinearCore,
+    KernelRidge: KernelCore,
+    NTKRegressor: KernelCore,
+    LSSVMClassifier: KernelCore,
+    LogisticRegression: LogisticCore,
+    MLPClassifier: NetworkCore,
+    MLPRegressor: NetworkCore,
+    WideReLURegressor: WideCore,
+}
+
+
+def erasable(
+    fitted: Any,
+    X: Any,
+    y: Any,
+    subjects: Any = None,
+    sample_weight: Any = None,
+    favourable: Any = 1,
+) -> ErasableModel:
+    """A fitted estimator as a model that can forget its training rows.
+
+    Parameters
+    ----------
+    fitted : estimator
+        A fitted scikit-learn estimator, one of ours, or a ``Pipeline`` ending in one.
+        ``LinearRegression``, ``Ridge``, ``KernelRidge``, ``NTKRegressor``, ``LSSVMClassifier``:
+        exact. ``LogisticRegression``, ``MLPClassifier``, ``MLPRegressor`` (one hidden layer):
+        approximate, confirmed by refitting. Any other regressor or binary classifier that can be
+        cloned and refitted: scores and refits only.
+    X : frame or array of shape (n, d)
+        The data it was fitted on, in the same order.
+    y : array-like of shape (n,)
+        The labels it was fitted on.
+    subjects : array-like of shape (n,), optional
+        Whose row each is: an erasure request removes all rows of a subject.
+    sample_weight : array-like of shape (n,), optional
+        The sample weights of the fit.
+    favourable : label, default=1
+        The good outcome of a classifier; ``"high"`` or ``"low"`` for a regressor (1 means high).
+        Scores are oriented so that higher is better for the person.
+
+    Returns
+    -------
+    ErasableModel
+
+    Raises
+    ------
+    HoldfastError
+        For bad input; see :mod:`holdfast.errors`.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    >>> predicted = model.deletions(X[:3]).effect([7, 11])
+    >>> refitted = model.scores(X[:3]) - model.without([7, 11]).scores(X[:3])
+    >>> bool(abs(predicted - refitted).max() < 1e-9)
+    True
+    """
+    model = ErasableModel(fitted, X, y, subjects, sample_weight, favourable)
+    warning = model.core.verify()
+    if warning is not None:
+        warnings.warn(warning, DriftWarning, stacklevel=2)
+    return model
+
+
+class ErasableModel:
+    """What :func:`erasable` returns: a model that knows what its scores would be without a row.
+
+    Attributes
+    ----------
+    estimator : the fitted estimator
+    rows : TrainingRows
+        Which rows there are, whose they are.
+    drift : float
+        How far the fitted scores were from those at the optimum, at most, in standard
+        deviations of the training scores; NaN where there is no optimum to compare with.
+    exact : bool
+        Whether predicted deletions are exact for this family.
+    """
+
+    def __init__(
+        self,
+        fitted: Any,
+        X: Any,
+        y: Any,
+        subjects: Any = None,
+        sample_weight: Any = None,
+        favourable: Any = 1,
+    ):
+        final = inputs.final_step(fitted)
+        self.estimator, self.favourable = fitted, favourable
+        self.X = inputs.table(X, "X")
+        n = len(self.X)
+        fitted_names = getattr(fitted, "feature_names_in_", None)
+        self._takes_frames = fitted_names is not None
+        self.feature_names: list[Any] | None = None
+        if fitted_names is not None:
+            self.feature_names = list(fitted_names)
+        elif isinstance(self.X, pd.DataFrame):
+            self.feature_names = list(self.X.columns)
+        self.y, oriented, codes, sign = inputs.oriented_target(final, y, n, favourable)
+        self.sample_weight = inputs.weights(sample_weight, n)
+        weights = np.ones(n) if self.sample_weight is None else self.sample_weight
+        self.rows = TrainingRows(n, inputs.subject_ids(subjects, n), codes, self.sample_weight)
+        self.family: Any = FAMILIES.get(type(final), RefitCore)
+        self._preprocessing: Preprocessing | None = None
+        if self.family is RefitCore:
+            self.core: Any = RefitCore(fitted, self.rows, sign)
+            return
+        if isinstance(fitted, Pipeline) and len(fitted.steps) > 1:
+            self._preprocessing = Preprocessing(fitted[:-1])
+        if self.family is KernelCore and codes is not None:
+            oriented = 2.0 * oriented - 1.0
+        bare = copy.copy(final)
+        bare.__dict__.pop("feature_names_in_", None)  # features reach it as plain arrays
+        Z = self._features(self._queries(self.X, "X"))
+        if Z.shape[1] != bare.n_features_in_:
+            raise HoldfastError(
+                f"the {type(final).__name__} was fitted on {bare.n_features_in_} features, but X "
+                f"gives {Z.shape[1]}"
+            )
+        self.core = self.family(bare, Z, oriented, weights, self.rows, sign)
+
+    @property
+    def drift(self) -> float:
+        """Largest change of a training score by polishing, in score standard deviations."""
+        return float(self.core.drift)
+
+    @property
+    def exact(self) -> bool:
+        """Whether predicted deletions are exact, with the preprocessing frozen."""
+        return "exact" in self.core.approximations
+
+    def __repr__(self) -> str:
+        kind = "exact" if self.exact else "/".join(self.core.approximations) or "refit only"
+        return f"<ErasableModel {type(self._final).__name__}, n={self.rows.n}, {kind}>"
+
+    # the four things a model says ---------------------------------------------------------
+
+    def scores(self, Q: Any) -> Array:
+        """Real-valued scores (q,), higher is better for the person.
+
+        The score of a classifier is its log-odds or decision value, that of a regressor its
+        prediction (negated for ``favourable="low"``), at the optimum of the training problem.
+
+        Examples
+        --------
+        >>> import holdfast as hf
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from sklearn.preprocessing import scale
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> model = hf.erasable(LogisticRegression(tol=1e-8).fit(scale(X), y), scale(X), y)
+        >>> model.scores(scale(X)[:2]).round(1)
+        array([-20.5, -10.3])
+        """
+        queries = self._queries(Q)
+        if len(queries) == 0:
+            return np.zeros(0)
+        scores: Array = self.core.scores(self._features(queries))
+        return scores
+
+    def score_gradients(self, Q: Any) -> Any:
+        """``∂f/∂x`` of shape (q, d) in the columns of ``Q``; a frame if ``Q`` is one.
+
+        A category has no derivative: the entry of a one-hot encoded column is 0.
+        """
+        queries = self._queries(Q)
+        if len(queries) == 0:
+            gradients: Array = np.zeros(queries.shape)
+        else:
+            gradients = self.core.score_gradients(self._features(queries))
+            if self._preprocessing is not None:
+                gradients = self._preprocessing.pullback(queries, gradients)
+        if isinstance(Q, pd.DataFrame):
+            return pd.DataFrame(gradients, index=Q.index, columns=self.feature_names or Q.columns)
+        return gradients
+
+    def deletions(self, Q: Any, of: str = "scores", method: str | None = None) -> Deletions:
+        """What deletions do to the scores of ``Q``, as factors of ``C P⁻¹ r``.
+
+        Parameters
+        ----------
+        Q : frame or array of shape (q, d)
+            The points whose scores matter, usually recourses.
+        of : {"scores", "gradients"}
+            What drops: the scores (q,), or their input gradients (q, d).
+        method : {"exact", "newton", "jackknife"}, optional
+            By default the best the family has: exact for squared loss, one Newton step for
+            logistic regression, the infinitesimal jackknife for networks.
+
+        Returns
+        -------
+        Deletions
+            Its :meth:`~holdfast.models.deletions.Deletions.effect` takes rows or subjects.
+            The preprocessing of a pipeline is frozen in it; :meth:`without` refits it too.
+        """
+        if of not in ("scores", "gradients"):
+            raise HoldfastError(f"of must be 'scores' or 'gradients', got {of!r}")
+        offered = self.core.approximations
+        if method is not None and offered and method not in offered:
+            raise HoldfastError(
+                f"method must be one of {', '.join(map(repr, offered))} for "
+                f"{type(self._final).__name__}, got {method!r}"
+            )
+        queries = self._queries(Q)
+        if len(queries) == 0:
+            raise HoldfastError("deletions of no queries: Q has no rows")
+        found: Deletions = self.core.deletions(self._features(queries), of, method)
+        if of == "gradients" and self._preprocessing is not None:
+            return self._pulled_back(found, queries)
+        return found
+
+    def without(
+        self,
+        rows: Any = None,
+        *,
+        subjects: Any = None,
+        refit_preprocessing: bool = True,
+        start: str = "fitted",
+    ) -> ErasableModel:
+        """The same model honestly refitted without some rows: the ground truth.
+
+        Parameters
+        ----------
+        rows : int or sequence of int
+            Positions of the rows to leave out.
+        subjects : id or sequence of ids
+            Instead of ``rows``: everybody whose rows go.
+        refit_preprocessing : bool, default=True
+            Whether a pipeline's transformers are refitted too. A frozen scaler can hold an
+            erased person's value, so the default is to refit.
+        start : {"fitted", "scratch"}
+            Networks have many optima: refit from the fitted weights (the same optimum, moved)
+            or from a fresh start. Other families have one optimum and ignore this.
+
+        Returns
+        -------
+        ErasableModel
+        """
+        if start not in ("fitted", "scratch"):
+            raise HoldfastError(f"start must be 'fitted' or 'scratch', got {start!r}")
+        gone = self.rows.positions(rows, subjects)
+        keep = np.setdiff1d(np.arange(self.rows.n), gone)
+        X, y = inputs.take(self.X, keep), self.y[keep]
+        weights = None if self.sample_weight is None else self.sample_weight[keep]
+        warm = None
+        if start == "fitted" and hasattr(self.core, "polished"):
+            warm = self.core.polished()
+            if hasattr(self._final, "feature_names_in_"):
+                warm.feature_names_in_ = self._final.feature_names_in_
+        with warnings.catch_warnings():
+            # the refit is polished to its optimum below: where its solver stopped is no news
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            refitted = inputs.refitted(
+                self.estimator, self._queries(X, "X"), y, weights, refit_preprocessing, warm
+            )
+        ids = None if self.rows.subjects is None else self.rows.subjects[keep]
+        return ErasableModel(refitted, X, y, ids, weights, self.favourable)
+
+    # beyond the four ----------------------------------------------------------------------
+
+    def reweighted(self, omega: Any) -> Reweighted:
+        """The fit as a function of row weights: ``w(ω)`` and the scores' derivatives in ω.
+
+        Parameters
+        ----------
+        omega : array-like of shape (n,)
+            Non-negative; multiplies the sample weights of the fit. All ones: the model itself.
+
+        Returns
+        -------
+        Reweighted
+            Its ``scores``, ``derivatives`` and ``pullback`` take queries like this model's.
+        """
+        inner: Reweighted = self.core.reweighted(inputs.weights(omega, self.rows.n, "omega"))
+
+        def z(Q: Any) -> Array:
+            return self._features(self._queries(Q))
+
+        return Reweighted(
+            scores=lambda Q: inner.scores(z(Q)),
+            pullback=lambda Q, v: inner.pullback(z(Q), np.asarray(v, dtype=float)),
+            derivatives=lambda Q: inner.derivatives(z(Q)),
+            exact=inner.exact,
+        )
+
+    def leave_one_out_scores(self) -> Array:
+        """Each training row's score by the model fitted without it, in closed form (n,).
+
+        NaN for a row that cannot be deleted. Exact families only.
+        """
+        if not self.exact:
+            raise UnsupportedModelError(
+                f"{type(self._final).__name__} has no closed-form leave-one-out; "
+                "linear and kernel models do"
+            )
+        left_out: Array = self.core.leave_one_out()
+        left_out[self.rows.undeletable()] = np.nan
+        return left_out
+
+    # inside -------------------------------------------------------------------------------
+
+    @property
+    def _final(self) -> Any:
+        return inputs.final_step(self.estimator)
+
+    def _queries(self, Q: Any, what: str = "the queries") -> Any:
+        """``Q`` as the estimator takes it: a frame with its columns in order, or an array."""
+        table = inputs.table(Q, what)
+        if isinstance(table, pd.DataFrame) and self.feature_names is not None:
+            table = inputs.in_order(table, self.feature_names, what)
+        if table.shape[1] != self.X.shape[1]:
+            raise HoldfastError(
+                f"{what} have {table.shape[1]} columns, the model was fitted on {self.X.shape[1]}"
+            )
+        if self._takes_frames and not isinstance(table, pd.DataFrame):
+            return pd.DataFrame(table, columns=self.feature_names).infer_objects()
+        if not self._takes_frames and isinstance(table, pd.DataFrame):
+            return table.to_numpy()
+        return table
+
+    def _features(self, queries: Any) -> Any:
+        """What the last step of the estimator sees: floats, or raw rows if it is only refitted."""
+        if self.family is RefitCore:
+            return queries
+        if self._preprocessing is None:
+            return inputs.numbers(queries)
+        if len(queries) == 0:
+            return np.zeros((0, self._final.n_features_in_))
+        return self._preprocessing.transform(queries)
+
+    def _pulled_back(self, found: Any, queries: Any) -> Deletions:
+        """Gradient functionals in the features, turned into ones in the raw columns."""
+        assert self._preprocessing is not None
+        pull = self._preprocessing.pullback
+        q, width = found.shape
+        stacked = np.moveaxis(found.queries.reshape(q, width, -1), 2, 0)
+        back = np.moveaxis(pull(queries, stacked), 0, 2)
+        shape = back.shape[:2]
+        changes: dict[str, Any] = {"queries": back.reshape(q * shape[1], -1), "shape": shape}
+        if isinstance(found, LowRankDeletions) and found.move is not None:
+            inner = found.move
+            changes["move"] = lambda change, rows: pull(
+                queries, inner(change, rows).reshape(q, width)
+            )
+        return replace(found, **changes)

@@ -1,0 +1,355 @@
+r"""Kernel ridge, the neural tangent kernel and the least-squares SVM: the algebra is exact.
+
+Dual weights solve :math:`(K + βI) α = y`. Removing row ``i`` from the system and eliminating it
+from the inverse :math:`G = (K + βI)^{-1}` are the same step (the Schur complement), so
+
+.. math:: α − α_{−S} = G_{:S}\, G_{SS}^{-1}\, α_S \quad (α_{−S} \text{ is 0 on } S),
+
+and with :math:`C = K(X̌, X) G`, :math:`P = G`, :math:`r = α` any score falls by
+:math:`C_{:S} P_{SS}^{-1} r_S`. For one row this is the theorem of Zhang and Zhang; with the
+bordered system of the LS-SVM (bias), :math:`P = G − ooᵀ/t`, it is that of Cawley and Talbot.
+
+Sample weights enter symmetrically, :math:`Ω^{1/2} K Ω^{1/2} + βI`, which allows a weight of 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy import linalg
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from holdfast.errors import DataMismatchError, HoldfastError, UnsupportedModelError
+from holdfast.models import kernels
+from holdfast.models.deletions import DualInverse, KernelDeletions
+from holdfast.models.reweighting import Reweighted
+from holdfast.models.rows import Array, TrainingRows
+
+#: queries scored at a time, so that K(X̌, X) never holds more than these rows
+_QUERIES = 1024
+
+
+def _expand(kernel: kernels.Kernel, Q: Array, X: Array, alpha: Array) -> Array:
+    """``K(Q, X) α`` in blocks of queries."""
+    scores = [
+        kernel(Q[start : start + _QUERIES], X) @ alpha for start in range(0, len(Q), _QUERIES)
+    ]
+    return np.concatenate(scores) if scores else np.zeros(0)
+
+
+def _solve(
+    kernel: kernels.Kernel, X: Array, y: Array, weights: Array | None, beta: float, bias: bool
+) -> tuple[Array, float]:
+    """Dual weights and bias of the weighted problem, by one Cholesky factorisation in place."""
+    if not beta > 0:
+        raise HoldfastError(f"beta must be a number above 0, got {beta!r}")
+    root = np.ones(len(X)) if weights is None else np.sqrt(weights)
+    matrix = kernel.gram(X)
+    if weights is not None:
+        matrix *= root[:, None]
+        matrix *= root
+    matrix[np.diag_indices_from(matrix)] += beta
+    factor = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+    if not bias:
+        alpha = linalg.cho_solve(factor, root * y)
+        return root * alpha, 0.0
+    both = linalg.cho_solve(factor, np.column_stack([root * y, root]))
+    b = float((root @ both[:, 0]) / (root @ both[:, 1]))
+    return root * (both[:, 0] - b * both[:, 1]), b
+
+
+class NTKRegressor(RegressorMixin, BaseEstimator):
+    r"""Ridge regression with the neural tangent kernel of the two-layer ReLU network.
+
+    The infinitely wide limit of :math:`f(x) = k^{-1/2} Σ_j a_j \mathrm{relu}(w_jᵀ x)` trained on
+    squared loss; the model the paper studies networks through. It has no bias: add a constant
+    column to the features if the labels are far from 0.
+
+    Parameters
+    ----------
+    beta : float, default=5.0
+        Ridge added to the kernel matrix.
+
+    Attributes
+    ----------
+    X_fit_ : ndarray of shape (n, d)
+        Training rows.
+    dual_coef_ : ndarray of shape (n,)
+        Dual weights ``Ω^½ (Ω^½ K Ω^½ + βI)⁻¹ Ω^½ y``.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = hf.NTKRegressor(beta=0.1).fit(X, y - y.mean())
+    >>> round(model.score(X, y - y.mean()), 2)
+    0.54
+    """
+
+    def __init__(self, beta: float = 5.0):
+        self.beta = beta
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Solve for the dual weights; ``sample_weight`` is the paper's ω, real-valued."""
+        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        y = y.astype(np.float64)
+        self.dual_coef_, _ = _solve(kernels.ntk, X, y, sample_weight, self.beta, bias=False)
+        self.X_fit_ = X
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Scores ``K(X, X_fit_) · dual_coef_``."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return _expand(kernels.ntk, X, self.X_fit_, self.dual_coef_)
+
+
+class LSSVMClassifier(ClassifierMixin, BaseEstimator):
+    r"""Least-squares support vector machine with a Gaussian kernel and a bias.
+
+    Ridge regression on labels ±1 in the feature space of
+    :math:`K(x, x') = \exp(−γ ‖x − x'‖²)`, the bias not penalised.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        Kernel width, in scikit-learn's convention: larger is narrower.
+    beta : float, default=1.0
+        Ridge added to the kernel matrix.
+
+    Attributes
+    ----------
+    X_fit_ : ndarray of shape (n, d)
+    dual_coef_ : ndarray of shape (n,)
+    intercept_ : float
+    classes_ : ndarray of shape (2,)
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import minmax_scale
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = hf.LSSVMClassifier().fit(minmax_scale(X), y)
+    >>> round(model.score(minmax_scale(X), y), 2)
+    0.98
+    """
+
+    def __init__(self, gamma: float = 1.0, beta: float = 1.0):
+        self.gamma = gamma
+        self.beta = beta
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Solve the bordered system; ``sample_weight`` is the paper's ω, real-valued."""
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            present = len(np.unique(codes[sample_weight > 0]))
+        else:
+            present = len(self.classes_)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"multiclass: {len(self.classes_)} classes."
+            )
+        if present < 2:
+            raise ValueError(
+                f"LSSVMClassifier needs samples of two classes, got {present} class"
+                " with positive weight."
+            )
+        self.dual_coef_, self.intercept_ = _solve(
+            self._kernel(), X, np.where(codes == 1, 1.0, -1.0), sample_weight, self.beta, bias=True
+        )
+        self.X_fit_ = X
+        return self
+
+    def _kernel(self) -> kernels.Kernel:
+        if not self.gamma > 0:
+            raise HoldfastError(f"gamma must be a number above 0, got {self.gamma!r}")
+        return kernels.gaussian(self.gamma)
+
+    def decision_function(self, X: Any) -> Array:
+        """Signed scores, positive for ``classes_[1]``."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return _expand(self._kernel(), X, self.X_fit_, self.dual_coef_) + self.intercept_
+
+    def predict(self, X: Any) -> Any:
+        """The class of the larger score."""
+        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class KernelCore:
+    """Kernel models that can forget, from one triangular inverse of ``K + βI``."""
+
+    approximations = ("exact",)
+    drift = 0.0
+
+    def __init__(
+        self, estimator: Any, X: Array, y: Array, weights: Array, rows: TrainingRows, sign: int
+    ):
+        self.kernel, self.beta, bias = _kernel_of(estimator, X.shape[1])
+        self.rows, self.X = rows, X
+        self._y, self._weights = y, weights
+        root = np.sqrt(weights)
+        matrix = self.kernel.gram(X)
+        dual = sign * np.ravel(estimator.dual_coef_)
+        intercept = sign * float(getattr(estimator, "intercept_", 0.0))
+        self._check_dual(estimator, matrix, dual, intercept)
+        if not np.all(weights == 1.0):
+            matrix *= root[:, None]
+            matrix *= root
+        matrix[np.diag_indices_from(matrix)] += self.beta
+        self._bias = bias
+        self.inverse = DualInverse(matrix, ones=root if bias else None)
+        self._root = root
+        self.residuals = self.inverse.solve(root * y)
+        self.alpha = root * self.residuals
+        self.intercept = float(self.inverse.bias_weights @ (root * y))
+
+    def _check_dual(self, estimator: Any, matrix: Array, dual: Array, intercept: float) -> None:
+        """Refuse data whose dual residual ``ω(y − Kα − b) − βα`` is not that of a solution."""
+        name = type(estimator).__name__
+        if dual.shape != self._y.shape:
+            raise DataMismatchError(
+                f"this {name} was fitted on {dual.size} rows, but X has {self._y.size}"
+            )
+        residual = self._weights * (self._y - matrix @ dual - intercept) - self.beta * dual
+        worst = float(np.max(np.abs(residual)))
+        scale = float(np.max(np.abs(self._y))) or 1.0
+        # no entry of K is larger than its largest diagonal one: rounding in K α is no mismatch
+        rounding = (
+            np.finfo(float).eps * len(dual) * float(np.abs(matrix).max() * np.abs(dual).max())
+        )
+        if worst > 1e-6 * scale + 100 * rounding:
+            raise DataMismatchError(
+                f"X and y are not the data this {name} was fitted on: its dual weights leave a "
+                f"residual of up to {worst:.3g} on them (labels up to {scale:.3g}). Pass the "
+                "training data themselves, in the same row order, with the sample_weight of the "
+                "fit if any"
+            )
+
+    def verify(self) -> str | None:
+        """The dual residual was checked when the model was made."""
+        return None
+
+    def scores(self, X: Array) -> Array:
+        """``K(X̌, X) α + b``."""
+        return _expand(self.kernel, X, self.X, self.alpha) + self.intercept
+
+    def score_gradients(self, X: Array) -> Array:
+        """``Σ_i α_i ∂K(x̌, x_i)/∂x̌``."""
+        return self.kernel.gradient(X, self.X, self.alpha)
+
+    def deletions(self, X: Array, of: str, method: str | None) -> KernelDeletions:
+        """The exact triple."""
+        if of == "scores":
+            queries, shape = self.kernel(X, self.X), (len(X),)
+        else:
+            jacobian = self.kernel.jacobian(X, self.X)
+            queries, shape = jacobian.reshape(-1, len(self.X)), X.shape
+        queries *= self._root
+        return KernelDeletions(
+            queries=queries,
+            inverse=self.inverse,
+            residuals=self.residuals,
+            rows=self.rows,
+            shape=shape,
+            offset=1.0 if of == "scores" else 0.0,
+        )
+
+    def reweighted(self, omega: Array) -> Reweighted:
+        r"""The fit for other weights: ``∂f/∂ω_i = cov(x̌, x_i) (y_i − f(x_i)) / β``.
+
+        ``cov = K(x̌, x_i) − K(x̌, X) G(ω) K(X, x_i)`` (bordered by the bias) is the posterior
+        covariance of the Gaussian process with the same kernel; it stays finite at ``ω = 0``.
+        """
+        weights = self._weights * omega
+        root = np.sqrt(weights)
+        gram = self.kernel.gram(self.X)
+        matrix = root[:, None] * gram * root
+        matrix[np.diag_indices_from(matrix)] += self.beta
+        inverse = DualInverse(matrix, ones=root if self._bias else None)
+        alpha = root * inverse.solve(root * self._y)
+        intercept = float(inverse.bias_weights @ (root * self._y))
+        residuals = self._weights * (self._y - gram @ alpha - intercept) / self.beta
+
+        def covariances(kernel_rows: Array, constants: Array) -> Array:
+            """Posterior covariance with every row, of ``kernel_rows · f + constants · bias``."""
+            scaled = kernel_rows * root
+            explained = (scaled @ inverse.factor.T) @ inverse.factor
+            covariance = kernel_rows - (explained * root) @ gram
+            if self._bias:
+                left = constants - scaled @ (inverse.bias_weights * inverse.total)
+                right = 1.0 - gram @ (root * inverse.bias_weights * inverse.total)
+                covariance += np.outer(left, right) / inverse.total
+            return covariance
+
+        def derivatives(X: Array) -> Array:
+            return covariances(self.kernel(X, self.X), np.ones(len(X))) * residuals
+
+        def pullback(X: Array, v: Array) -> Array:
+            pulled = covariances((v @ self.kernel(X, self.X))[None], np.array([v.sum()]))
+            return pulled[0] * residuals
+
+        return Reweighted(
+            scores=lambda X: _expand(self.kernel, X, self.X, alpha) + intercept,
+            pullback=pullback,
+            derivatives=derivatives,
+        )
+
+    def leave_one_out(self) -> Array:
+        """Every training row's score by the model fitted without it."""
+        root = np.where(self._root > 0, self._root, np.nan)
+        without = self._y - self.residuals / (root * self.inverse.diagonal)
+        ignored = self._root == 0
+        without[ignored] = self.scores(self.X[ignored])
+        return without
+
+
+def _kernel_of(estimator: Any, d: int) -> tuple[kernels.Kernel, float, bool]:
+    """Kernel, ridge, and whether there is a bias."""
+    if isinstance(estimator, NTKRegressor):
+        return kernels.ntk, float(estimator.beta), False
+    if isinstance(estimator, LSSVMClassifier):
+        return estimator._kernel(), float(estimator.beta), True
+    if np.ndim(estimator.dual_coef_) > 1 and estimator.dual_coef_.shape[1] > 1:
+        raise UnsupportedModelError(
+            f"KernelRidge was fitted on {estimator.dual_coef_.shape[1]} targets; one is supported"
+        )
+    found = kernels.of_kernel_ridge(estimator, d)
+    if found is None:
+        shown = estimator.kernel if isinstance(estimator.kernel, str) else "a callable"
+        reason = (
+            "a precomputed kernel matrix cannot be evaluated at new points, so neither queries "
+            "nor refits are possible"
+            if shown == "precomputed"
+            else "its derivative is not known here"
+        )
+        raise UnsupportedModelError(
+            f"KernelRidge(kernel={shown!r}) is not supported: {reason}. "
+            "Supported kernels: linear, rbf, poly (polynomial), laplacian"
+        )
+    alpha = float(np.ravel(estimator.alpha)[0])
+    if not alpha > 0:
+        raise UnsupportedModelError(
+            f"KernelRidge(alpha={alpha:g}) has no ridge: deletions need alpha above 0"
+        )
+    return found, alpha, False

@@ -1,0 +1,222 @@
+r"""Logistic regression: one Newton step, or the infinitesimal jackknife.
+
+The score is the log-odds :math:`φᵀθ`. At the optimum of
+:math:`Σ ω_i ℓ_i(θ) + ½ θᵀ R θ` the gradient vanishes, so without the rows ``S`` it is
+:math:`Σ_S ω_i (y_i − p_i) φ_i`, and one Newton step with the *remaining* rows' Hessian lowers a
+score by :math:`C_{:S} P_{SS}^{-1} r_S` with :math:`v = ω p (1 − p)`, :math:`H = ΦᵀVΦ + R`,
+
+.. math:: C = Φ̌ H^{-1} Φᵀ V^{1/2}, \quad P = I − V^{1/2} Φ H^{-1} Φᵀ V^{1/2},
+          \quad r = ω (y − p) / \sqrt{v}.
+
+Keeping the full Hessian instead (:math:`P = I`) is the infinitesimal jackknife. Both assume an
+optimum, so the fitted parameters are polished by Newton's method first. The effect of one given
+deletion is read off after a second step with the same Hessian, which costs one pass over the data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from scipy.special import expit, log_expit
+from sklearn.utils.class_weight import compute_class_weight
+
+from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.models.deletions import LowRankDeletions
+from holdfast.models.design import Design, features, functional_features
+from holdfast.models.drift import drift_between, gradient_share, judge
+from holdfast.models.reweighting import Reweighted
+from holdfast.models.rows import Array, Positions, TrainingRows
+
+
+class LogisticCore:
+    """scikit-learn's ``LogisticRegression`` with an L2 penalty as a model that can forget."""
+
+    approximations = ("newton", "jackknife")
+
+    def __init__(
+        self, estimator: Any, X: Array, y: Array, weights: Array, rows: TrainingRows, sign: int
+    ):
+        _refuse_variants(estimator)
+        self.rows = rows
+        self.intercept = bool(estimator.fit_intercept)
+        self.balanced = estimator.class_weight == "balanced"
+        self._phi, self._y = features(X, self.intercept), y
+        self._weights = weights * _class_weights(estimator, y, weights, sign)
+        self.penalty = np.full(self._phi.shape[1], 1.0 / estimator.C)
+        if self.intercept:
+            self.penalty[0] = 0.0
+        fitted = sign * np.concatenate(
+            [estimator.intercept_ if self.intercept else [], np.ravel(estimator.coef_)]
+        )
+        self.theta = self._optimum(fitted, self._weights)
+        self.drift = drift_between(self._phi @ fitted, self._phi @ self.theta)
+        errors = self._weights * (y - expit(self._phi @ fitted))
+        self.gradient_share = gradient_share(
+            self._phi.T @ errors - self.penalty * fitted,
+            np.abs(errors) * np.linalg.norm(self._phi, axis=1),
+        )
+        self._advice = (
+            f"LogisticRegression(solver={estimator.solver!r}, tol={estimator.tol:g}, "
+            f"max_iter={estimator.max_iter}) stopped after {int(np.max(estimator.n_iter_))} "
+            "iterations; scale the features, lower tol or raise max_iter"
+        )
+        self.design, self.residuals = self._linearised(self.theta, self._weights)
+
+    def _optimum(self, theta: Array, weights: Array) -> Array:
+        """Newton's method with halved steps, until the scores stand still."""
+        phi, y, penalty = self._phi, self._y, self.penalty
+        signs = 2.0 * y - 1.0
+
+        def objective(at: Array) -> float:
+            return float(-weights @ log_expit(signs * (phi @ at)) + 0.5 * (penalty * at) @ at)
+
+        value = objective(theta)
+        for _ in range(200):
+            z = phi @ theta
+            p = expit(z)
+            gradient = phi.T @ (weights * (y - p)) - penalty * theta
+            hessian = (phi.T * (weights * p * (1.0 - p))) @ phi
+            hessian[np.diag_indices_from(hessian)] += penalty
+            step = _scaled_solve(hessian, gradient)
+            if np.max(np.abs(phi @ step)) <= 1e-11 * (1.0 + np.max(np.abs(z))):
+                return theta + step
+            length, rounding = 1.0, 1e-12 * abs(value)
+            while (candidate := objective(theta + length * step)) > value + rounding:
+                length /= 2.0
+            theta, value = theta + length * step, candidate
+            if float(np.max(np.abs(phi @ theta))) > 1e3:
+                break
+        raise HoldfastError(
+            "this logistic regression has no finite optimum: the two classes can be separated "
+            "perfectly and the penalty is too weak to hold the coefficients. Fit it with a "
+            "smaller C"
+        )
+
+    def _linearised(self, theta: Array, weights: Array) -> tuple[Design, Array]:
+        """The whitened design at ``theta``, and ``r``, written so that tiny ``v`` do no harm."""
+        margin = (2.0 * self._y - 1.0) * (self._phi @ theta)
+        root = np.sqrt(weights)
+        curvature = root * np.exp(0.5 * (log_expit(margin) + log_expit(-margin)))
+        residuals = root * (2.0 * self._y - 1.0) * np.exp(-0.5 * margin)
+        return Design(curvature[:, None] * self._phi, self.penalty, self.intercept), residuals
+
+    def verify(self) -> str | None:
+        """The drift to the optimum tells whether these are the data of the fit."""
+        return judge(self.drift, self.gradient_share, "LogisticRegression", self._advice)
+
+    def scores(self, X: Array) -> Array:
+        """Log-odds of the favourable class."""
+        return features(X, self.intercept) @ self.theta
+
+    def score_gradients(self, X: Array) -> Array:
+        """The coefficients, once for every query."""
+        coefficients = self.theta[1:] if self.intercept else self.theta
+        return np.tile(coefficients, (len(X), 1))
+
+    def deletions(
+        self, X: Array, of: str = "scores", method: str | None = None
+    ) -> LowRankDeletions:
+        """The triple of one Newton step, or (``method="jackknife"``) of the jackknife."""
+        self._refuse_balanced("deletions")
+        phi, shape = functional_features(X, of, self.intercept)
+        queries = self.design.whiten(phi)
+
+        def second_step(change: Array, rows: Positions) -> Array:
+            return queries @ (change - self._correction(change, rows))
+
+        return LowRankDeletions(
+            queries=queries,
+            factor=self.design.U,
+            residuals=self.residuals,
+            rows=self.rows,
+            shape=shape,
+            coupled=method != "jackknife",
+            exact=False,
+            move=None if method == "jackknife" else second_step,
+        )
+
+    def _correction(self, change: Array, rows: Positions) -> Array:
+        """A second Newton step from where the first one led, with the same Hessian, whitened."""
+        theta = self.theta - self.design.parameters(change)
+        errors = self._weights * (self._y - expit(self._phi @ theta))
+        errors[rows] = 0.0
+        gradient = self.design.T.T @ (self._phi.T @ errors - self.penalty * theta)
+        U = self.design.U[rows]
+        remaining = np.eye(self.design.rank) - U.T @ U
+        step: Array = linalg.solve(remaining, gradient, assume_a="pos")
+        return step
+
+    def reweighted(self, omega: Array) -> Reweighted:
+        r"""The optimum for other weights: ``∂f/∂ω_i = φ̌ H(ω)⁻¹ φ_i (y_i − p_i)``."""
+        self._refuse_balanced("reweighting")
+        weights = self._weights * omega
+        theta = self._optimum(self.theta, weights)
+        design, _ = self._linearised(theta, weights)
+        residuals = self._weights * (self._y - expit(self._phi @ theta))
+        train = design.whiten(self._phi)
+
+        def whiten(X: Array) -> Array:
+            return design.whiten(features(X, self.intercept))
+
+        return Reweighted(
+            scores=lambda X: features(X, self.intercept) @ theta,
+            pullback=lambda X, v: residuals * (train @ (whiten(X).T @ v)),
+            derivatives=lambda X: (whiten(X) @ train.T) * residuals,
+        )
+
+    def _refuse_balanced(self, what: str) -> None:
+        if self.balanced:
+            raise UnsupportedModelError(
+                f"class_weight='balanced' makes every row's weight depend on who is in the data, "
+                f"so {what} have no closed form. What works: scores, score_gradients, and "
+                "without(rows), which balances anew; or fit with sample_weight or a dict of "
+                "class weights, which stay fixed"
+            )
+
+
+def _scaled_solve(matrix: Array, right: Array) -> Array:
+    """Solve with a symmetric matrix scaled to unit diagonal; least squares where it is singular."""
+    scale = np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+    scaled = matrix / np.outer(scale, scale)
+    try:
+        factor = linalg.cho_factor(scaled)
+        if np.min(np.abs(np.diag(factor[0]))) < 1e-7:
+            raise linalg.LinAlgError
+        solution: Array = linalg.cho_solve(factor, right / scale)
+    except linalg.LinAlgError:
+        solution = linalg.lstsq(scaled, right / scale, cond=1e-13)[0]
+    return solution / scale
+
+
+def _class_weights(estimator: Any, y: Array, weights: Array, sign: int) -> Array:
+    """What ``class_weight`` multiplies every row's weight by."""
+    if estimator.class_weight is None:
+        return np.ones(len(y))
+    codes = (y > 0).astype(int) if sign > 0 else (y == 0).astype(int)
+    labels = estimator.classes_[codes]
+    by_class = compute_class_weight(
+        estimator.class_weight, classes=estimator.classes_, y=labels, sample_weight=weights
+    )
+    found: Array = by_class[codes]
+    return found
+
+
+def _refuse_variants(estimator: Any) -> None:
+    if estimator.solver == "liblinear":
+        raise UnsupportedModelError(
+            "LogisticRegression(solver='liblinear') penalises the intercept too; supported "
+            "solvers: lbfgs, newton-cg, newton-cholesky, sag, saga"
+        )
+    penalty = getattr(estimator, "penalty", "deprecated")
+    l1 = penalty in ("l1", "elasticnet") or (penalty == "deprecated" and estimator.l1_ratio)
+    if l1:
+        raise UnsupportedModelError(
+            "LogisticRegression with an L1 or elastic-net penalty is not smooth: its deletions "
+            "have no Newton step. Supported: L2 (any C)"
+        )
+    if penalty is None:
+        raise UnsupportedModelError(
+            "LogisticRegression(penalty=None): write it as C=np.inf, which means the same"
+        )

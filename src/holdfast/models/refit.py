@@ -1,0 +1,63 @@
+"""Any other estimator that can be cloned and refitted: scores and honest refits, no algebra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import UnsupportedModelError
+from holdfast.models.rows import Array, TrainingRows
+
+#: probabilities are kept this far from 0 and 1, so that log-odds stay finite (±13.8)
+CLIP = 1e-6
+
+
+class RefitCore:
+    """Gradient boosting, forests, calibrated classifiers: whatever has ``fit`` and ``predict``.
+
+    The score is the clipped log-odds of the favourable class where there are probabilities, the
+    decision value where there is only that, the prediction for regressors.
+    """
+
+    approximations: tuple[str, ...] = ()
+    drift = float("nan")
+
+    def __init__(self, estimator: Any, rows: TrainingRows, sign: int):
+        self.estimator, self.rows, self.sign = estimator, rows, sign
+
+    def verify(self) -> str | None:
+        """Nothing to check against: a refit need not give the same model."""
+        return None
+
+    def scores(self, X: Any) -> Array:
+        """Scores of raw rows, as the estimator itself takes them."""
+        if self.rows.classes is None:
+            return self.sign * np.asarray(self.estimator.predict(X), dtype=float)
+        if hasattr(self.estimator, "predict_proba"):
+            column = 1 if self.sign > 0 else 0
+            p = np.asarray(self.estimator.predict_proba(X), dtype=float)[:, column]
+            p = np.clip(p, CLIP, 1.0 - CLIP)
+            return np.log(p) - np.log1p(-p)
+        return self.sign * np.asarray(self.estimator.decision_function(X), dtype=float)
+
+    def _refuse(self, what: str) -> UnsupportedModelError:
+        name = type(self.estimator).__name__
+        return UnsupportedModelError(
+            f"{name} has no {what}: what a deletion does to it is only known by refitting. "
+            "What works: scores and without(rows). Models with the algebra: LinearRegression, "
+            "Ridge, KernelRidge, NTKRegressor, LSSVMClassifier, LogisticRegression, "
+            "MLPClassifier and MLPRegressor with one hidden layer"
+        )
+
+    def score_gradients(self, X: Any) -> Array:
+        """Refused."""
+        raise self._refuse("score_gradients")
+
+    def deletions(self, X: Any, of: str, method: str | None) -> Any:
+        """Refused."""
+        raise self._refuse("deletions")
+
+    def reweighted(self, omega: Array) -> Any:
+        """Refused."""
+        raise self._refuse("closed form in the row weights")

@@ -1,0 +1,202 @@
+r"""The wide ReLU network of the paper, trained by L-BFGS.
+
+:math:`f(x) = k^{-1/2} Σ_j a_j \mathrm{relu}(w_jᵀ x)` with fixed signs :math:`a_j = ±1` and a
+Gaussian start :math:`W_0`; trained are the :math:`w_j`, on
+:math:`½ Σ ω_i (y_i − f(x_i))² + \frac{β}{2} ‖W − W_0‖²`. Units come in pairs with the same start
+and opposite signs, so that :math:`f = 0` before training and the infinitely wide limit is exactly
+:class:`~holdfast.NTKRegressor` with the same ``beta``.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from scipy import optimize
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from holdfast.errors import DataMismatchError, UnsupportedModelError
+from holdfast.models.rows import Array, TrainingRows
+
+#: hidden units worked on at a time
+_UNITS = 1000
+
+
+class WideReLURegressor(RegressorMixin, BaseEstimator):
+    """A two-layer ReLU network of a given width, regularised towards its start.
+
+    Parameters
+    ----------
+    n_units : int, default=10_000
+        Width; rounded up to an even number.
+    beta : float, default=5.0
+        Weight of the distance to the start: the ridge of the corresponding NTK.
+    max_iter : int, default=500
+        L-BFGS iterations at most.
+    tol : float, default=1e-5
+        Stop when the largest entry of the gradient is below this share of its first value.
+    warm_start : bool, default=False
+        Go on from the fitted weights instead of from the random start.
+    random_state : int, RandomState instance or None, default=0
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_units, d)
+    start_ : ndarray of shape (n_units, d)
+    signs_ : ndarray of shape (n_units,)
+    n_iter_ : int
+
+    Examples
+    --------
+    >>> import numpy as np, holdfast as hf
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> y = np.abs(X[:, 0])
+    >>> wide = hf.WideReLURegressor(n_units=2000, beta=0.5).fit(X, y)
+    >>> ntk = hf.NTKRegressor(beta=0.5).fit(X, y)
+    >>> bool(np.max(np.abs(wide.predict(X) - ntk.predict(X))) < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        n_units: int = 10_000,
+        beta: float = 5.0,
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        warm_start: bool = False,
+        random_state: Any = 0,
+    ):
+        self.n_units = n_units
+        self.beta = beta
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train the first layer by L-BFGS on all rows."""
+        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not (self.warm_start and hasattr(self, "weights_")):
+            half = (self.n_units + 1) // 2
+            drawn = check_random_state(self.random_state).standard_normal((half, X.shape[1]))
+            self.start_: Array = np.concatenate([drawn, drawn])
+            self.signs_: Array = np.repeat([1.0, -1.0], half)
+            self.weights_: Array = self.start_.copy()
+        y = y.astype(np.float64)
+        _, first = self._objective(self.start_, X, y, weights)
+        found = optimize.minimize(
+            lambda flat: _flat(self._objective(flat.reshape(self.start_.shape), X, y, weights)),
+            self.weights_.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={
+                "maxiter": self.max_iter,
+                "gtol": self.tol * max(float(np.abs(first).max()), np.finfo(float).tiny),
+                "ftol": 0.0,
+            },
+        )
+        if found.nit >= self.max_iter:
+            warnings.warn(
+                f"WideReLURegressor stopped after max_iter={self.max_iter} iterations before "
+                "reaching tol; raise max_iter",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.weights_ = found.x.reshape(self.start_.shape)
+        self.n_iter_ = int(found.nit)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The network's output."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._output(self.weights_, X)
+
+    def _output(self, W: Array, X: Array) -> Array:
+        out = np.zeros(len(X))
+        for part in _parts(len(W)):
+            out += np.maximum(X @ W[part].T, 0.0) @ self.signs_[part]
+        return out / np.sqrt(len(W))
+
+    def _objective(self, W: Array, X: Array, y: Array, weights: Array) -> tuple[float, Array]:
+        error = self._output(W, X) - y
+        moved = W - self.start_
+        gradient = self.beta * moved
+        pull = weights * error / np.sqrt(len(W))
+        for part in _parts(len(W)):
+            on = (X @ W[part].T > 0).astype(float)
+            gradient[part] += self.signs_[part, None] * ((on * pull[:, None]).T @ X)
+        value = 0.5 * float(weights @ error**2) + 0.5 * self.beta * float(np.vdot(moved, moved))
+        return value, gradient
+
+
+def _parts(k: int) -> list[slice]:
+    return [slice(start, start + _UNITS) for start in range(0, k, _UNITS)]
+
+
+def _flat(value_and_gradient: tuple[float, Array]) -> tuple[float, Array]:
+    return value_and_gradient[0], value_and_gradient[1].ravel()
+
+
+class WideCore:
+    """The wide network as a model that can forget, but only by refitting."""
+
+    approximations: tuple[str, ...] = ()
+    drift = float("nan")
+
+    def __init__(
+        self, estimator: Any, X: Array, y: Array, weights: Array, rows: TrainingRows, sign: int
+    ):
+        self.net, self.sign, self.rows = estimator, sign, rows
+        _, start = estimator._objective(estimator.start_, X, sign * y, weights)
+        _, end = estimator._objective(estimator.weights_, X, sign * y, weights)
+        share = float(np.linalg.norm(end) / (np.linalg.norm(start) or 1.0))
+        if share > 0.05:
+            raise DataMismatchError(
+                f"the gradient of this WideReLURegressor on X and y is {share:.2g} of what it was "
+                "before training: either they are not the data it was fitted on, or it was "
+                "stopped far too early (raise max_iter)"
+            )
+
+    def polished(self) -> Any:
+        """A copy of the network: where a refit starts."""
+        return copy.copy(self.net)
+
+    def verify(self) -> str | None:
+        """The gradient was checked when the model was made."""
+        return None
+
+    def scores(self, X: Array) -> Array:
+        """The network's output."""
+        return self.sign * self.net._output(self.net.weights_, X)
+
+    def score_gradients(self, X: Array) -> Array:
+        """``k^-½ Σ_j a_j 1[w_jᵀx > 0] w_j``."""
+        W, a = self.net.weights_, self.net.signs_
+        out: Array = np.zeros(X.shape)
+        for part in _parts(len(W)):
+            out += ((X @ W[part].T > 0) * a[part]) @ W[part]
+        return self.sign * out / np.sqrt(len(W))
+
+    def deletions(self, X: Array, of: str, method: str | None) -> Any:
+        """Refused: see the message."""
+        raise self._refusal()
+
+    def reweighted(self, omega: Array) -> Any:
+        """Refused for the same reason."""
+        raise self._refusal()
+
+    def _refusal(self) -> UnsupportedModelError:
+        p = self.net.weights_.size
+        return UnsupportedModelError(
+            f"a WideReLURegressor with {p:,} trained weights has a dense Hessian of "
+            f"{p * p * 8 / 2**30:,.0f} GiB: its deletions cannot be written down. What works: "
+            "scores, score_gradients, without(rows), and the deletions of an NTKRegressor with "
+            "the same beta, its infinitely wide limit"
+        )
