@@ -310,7 +310,10 @@ class ErasableModel:
         Reweighted
             Its ``scores``, ``derivatives`` and ``pullback`` take queries like this model's.
         """
-        inner: Reweighted = self.core.reweighted(inputs.weights(omega, self.rows.n, "omega"))
+        weights = inputs.weights(omega, self.rows.n, "omega")
+        if weights is None:
+            raise HoldfastError("omega is missing: one weight per training row")
+        inner: Reweighted = self.core.reweighted(weights)
 
         def z(Q: Any) -> Array:
             return self._features(self._queries(Q))

@@ -158,7 +158,7 @@ def oriented_target(
         values = labels.astype(np.float64)
     except (ValueError, TypeError):
         raise HoldfastError(
-            f"y must be numbers for a regressor, got {labels.dtype} such as {labels[0]!r}"
+            f"y must be numbers for a regressor, got {labels.dtype} such as {labels.tolist()[0]!r}"
         ) from None
     if not np.all(np.isfinite(values)):
         raise HoldfastError("y must be finite numbers for a regressor")
@@ -173,7 +173,7 @@ def oriented_target(
 def _oriented_classes(
     estimator: Any, labels: npt.NDArray[Any], favourable: Any
 ) -> tuple[npt.NDArray[Any], Array, npt.NDArray[np.intp], int]:
-    classes = list(estimator.classes_)
+    classes = np.asarray(estimator.classes_).tolist()  # as Python values, which print plainly
     if len(classes) != 2:
         raise UnsupportedModelError(
             f"{type(estimator).__name__} was fitted on {len(classes)} classes; two are supported: "
@@ -188,7 +188,7 @@ def _oriented_classes(
     unknown = np.flatnonzero(~np.isin(labels, classes))
     if unknown.size:
         raise HoldfastError(
-            f"y has the label {labels[unknown[0]]!r} in row {unknown[0]}, which the model was not "
+            f"y has the label {labels.tolist()[unknown[0]]!r} in row {unknown[0]}, which the model was not "
             f"fitted on (classes {classes[0]!r} and {classes[1]!r})"
         )
     codes = (labels == classes[1]).astype(np.intp)

@@ -188,7 +188,8 @@ class LSSVMClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Any:
         """The class of the larger score."""
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        above = self.decision_function(X) > 0
+        return self.classes_[above.astype(int)]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -236,7 +237,7 @@ class KernelCore:
         scale = float(np.max(np.abs(self._y))) or 1.0
         # no entry of K is larger than its largest diagonal one: rounding in K α is no mismatch
         rounding = (
-            np.finfo(float).eps * len(dual) * float(np.abs(matrix).max() * np.abs(dual).max())
+            np.finfo(float).eps * len(dual) * float(matrix.diagonal().max() * np.abs(dual).max())
         )
         if worst > 1e-6 * scale + 100 * rounding:
             raise DataMismatchError(

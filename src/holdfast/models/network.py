@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,6 @@ class NetworkCore:
             f"{self._name}(solver={estimator.solver!r}) stopped after {estimator.n_iter_} "
             "iterations; use solver='lbfgs' with a larger max_iter and a smaller tol"
         )
-        self._factor: Array | None = None
 
     def verify(self) -> str | None:
         """The drift to the stationary point tells whether these are the data of the fit."""
@@ -227,26 +227,28 @@ class NetworkCore:
         gradients: Array = (slope * u) @ W[:-1].T
         return gradients
 
-    def _hessian_factor(self) -> Array:
-        """Lower Cholesky factor of the Hessian, refused where it is not positive definite."""
-        if self._factor is None:
-            hessian = self.hessian(self.theta)
-            smallest = float(linalg.eigvalsh(hessian, subset_by_index=[0, 0])[0])
-            if smallest <= 1e-10 * float(np.abs(np.diag(hessian)).max()):
-                raise UnsupportedModelError(
-                    f"the Hessian at the polished weights is not positive definite (smallest "
-                    f"eigenvalue {smallest:.2e}, gradient norm {self.gradient_norm:.1e}): this is "
-                    "no strict minimum and derivatives predict nothing. A larger alpha helps; "
-                    "without(rows) works as it is"
-                )
-            self._factor = linalg.cholesky(hessian, lower=True)
-        return self._factor
+    @cached_property
+    def _whitening(self) -> Array:
+        """``T`` (p, r) with ``T Tᵀ = H⁻¹``, refused where the Hessian is no minimum's.
 
-    def _whiten(self, gradients: Array) -> Array:
-        whitened: Array = linalg.solve_triangular(
-            self._hessian_factor(), gradients.T, lower=True, check_finite=False
-        ).T
-        return whitened
+        Directions the loss does not see at all (the bias of a unit the penalty has switched off)
+        are left out, like the null space of a rank-deficient design.
+        """
+        values, vectors = linalg.eigh(self.hessian(self.theta))
+        noise = 1e-10 * float(np.abs(values).max())
+        flat = vectors[:, np.abs(values) <= noise]
+        gradients = self._row_gradients(self.theta)
+        seen = float(np.abs(gradients @ flat).max(initial=0.0))
+        if values[0] < -noise or seen > 1e-6 * np.abs(gradients).max():
+            raise UnsupportedModelError(
+                f"the Hessian at the polished weights is not positive definite (smallest "
+                f"eigenvalue {values[0]:.2e}, gradient norm {self.gradient_norm:.1e}): this is no "
+                "strict minimum and derivatives predict nothing. A larger alpha helps; "
+                "without(rows) works as it is"
+            )
+        kept = values > noise
+        whitening: Array = vectors[:, kept] / np.sqrt(values[kept])
+        return whitening
 
     def _row_gradients(self, theta: Array) -> Array:
         """Gradient of every row's loss, (n, p)."""
@@ -257,8 +259,7 @@ class NetworkCore:
         self, X: Array, of: str = "scores", method: str | None = None
     ) -> LowRankDeletions:
         """The jackknife's triple; its :meth:`effect` evaluates the network at the moved weights."""
-        factor = self._hessian_factor()
-        x = _with_ones(X)
+        T, x = self._whitening, _with_ones(X)
         if of == "scores":
             gradients, shape = self._parameter_gradients(self.theta, x), (len(X),)
         else:
@@ -270,12 +271,11 @@ class NetworkCore:
         before = value(self.theta)
 
         def move(whitened: Array, rows: Positions) -> Array:
-            change = linalg.solve_triangular(factor, whitened, lower=True, trans=1)
-            return before - value(self.theta - change)
+            return before - value(self.theta - T @ whitened)
 
         return LowRankDeletions(
-            queries=self._whiten(gradients),
-            factor=-self._whiten(self._row_gradients(self.theta)),
+            queries=gradients @ T,
+            factor=-self._row_gradients(self.theta) @ T,
             residuals=np.ones(self.rows.n),
             rows=self.rows,
             shape=shape,
@@ -300,17 +300,15 @@ class NetworkCore:
 
     def reweighted(self, omega: Array) -> Reweighted:
         r"""The jackknife's ``θ(ω) = θ + H⁻¹ Σ (1 − ω_i) g_i`` and the scores there."""
-        factor = self._hessian_factor()
-        gradients = self._row_gradients(self.theta)
-        theta = self.theta + linalg.cho_solve((factor, True), gradients.T @ (1.0 - omega))
+        T = self._whitening
+        rows = self._row_gradients(self.theta) @ T
+        theta = self.theta + T @ ((1.0 - omega) @ rows)
 
         def pullback(X: Array, v: Array) -> Array:
-            pulled = v @ self._parameter_gradients(theta, _with_ones(X))
-            return -gradients @ linalg.cho_solve((factor, True), pulled)
+            return -rows @ ((v @ self._parameter_gradients(theta, _with_ones(X))) @ T)
 
         def derivatives(X: Array) -> Array:
-            slopes = self._parameter_gradients(theta, _with_ones(X))
-            return -(gradients @ linalg.cho_solve((factor, True), slopes.T)).T
+            return -(self._parameter_gradients(theta, _with_ones(X)) @ T) @ rows.T
 
         return Reweighted(
             scores=lambda X: self._forward(theta, _with_ones(X))[0],

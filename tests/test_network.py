@@ -1,0 +1,192 @@
+"""Networks: derivatives against finite differences, the jackknife against refits."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+import holdfast as hf
+from holdfast.models.erasable import ErasableModel
+
+ACTIVATIONS = ["logistic", "tanh", "relu", "identity"]
+
+
+def problem(rng, n=200, d=4):
+    X = rng.normal(size=(n, d))
+    y = np.tanh(X[:, 0]) + 0.5 * X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n)
+    return X, y, rng.normal(size=(15, d))
+
+
+def fitted(kind, X, y, activation="logistic", hidden=6, alpha=1.0, **weights):
+    net = kind(
+        hidden_layer_sizes=(hidden,),
+        activation=activation,
+        solver="lbfgs",
+        alpha=alpha,
+        max_iter=20_000,
+        tol=1e-9,
+        random_state=0,
+    )
+    return net.fit(X, y, **weights)
+
+
+@pytest.mark.parametrize("kind", [MLPClassifier, MLPRegressor])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_derivatives_against_finite_differences(kind, activation, weighted, rng):
+    X, y, Q = problem(rng, n=60)
+    y = (y > 0).astype(int) if kind is MLPClassifier else y
+    weights = rng.uniform(0.5, 2.0, size=60) if weighted else None
+    net = fitted(kind, X, y, activation, sample_weight=weights)
+    core = ErasableModel(net, X, y, sample_weight=weights).core
+    theta = core.theta + 0.05 * rng.normal(size=core.theta.size)
+    eye, step = np.eye(theta.size), 1e-6
+
+    def numeric(function):
+        return np.stack(
+            [(function(theta + step * e) - function(theta - step * e)) for e in eye]
+        ) / (2 * step)
+
+    np.testing.assert_allclose(core.objective_gradient(theta), numeric(core.objective), atol=1e-5)
+    np.testing.assert_allclose(
+        core.hessian(theta), numeric(core.objective_gradient), atol=2e-5, rtol=1e-5
+    )
+    x = np.column_stack([Q, np.ones(len(Q))])
+    np.testing.assert_allclose(
+        core._parameter_gradients(theta, x),
+        numeric(lambda at: core._forward(at, x)[0]).T,
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("kind", [MLPClassifier, MLPRegressor])
+@pytest.mark.parametrize("activation", ["logistic", "tanh", "relu"])
+def test_input_gradients_against_finite_differences(kind, activation, rng):
+    X, y, Q = problem(rng)
+    y = (y > 0).astype(int) if kind is MLPClassifier else y
+    model = ErasableModel(fitted(kind, X, y, activation), X, y)
+    steps = 1e-6 * np.eye(4)
+    numeric = [(model.scores(Q + e) - model.scores(Q - e)) / 2e-6 for e in steps]
+    np.testing.assert_allclose(model.score_gradients(Q), np.column_stack(numeric), atol=1e-6)
+
+
+def test_objective_is_scikit_learns(rng):
+    """The loss scikit-learn reports, times n: sums, not means, and biases not penalised."""
+    X, y, _ = problem(rng)
+    for kind, labels in ((MLPRegressor, y), (MLPClassifier, (y > 0).astype(int))):
+        net = fitted(kind, X, labels, alpha=0.7)
+        core = ErasableModel(net, X, labels).core
+        assert core.drift < 1e-2
+        np.testing.assert_allclose(core.objective(core.theta), net.loss_ * len(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [MLPClassifier, MLPRegressor])
+@pytest.mark.parametrize("of", ["scores", "gradients"])
+def test_jackknife_is_the_derivative_of_honest_refits(kind, of, rng):
+    """Down-weight one row a little, refit to the optimum: the slope is the jackknife's column."""
+    X, y, Q = problem(rng)
+    y = (y > 0).astype(int) if kind is MLPClassifier else y
+    model = hf.erasable(fitted(kind, X, y), X, y)
+    step, row = 1e-4, 17
+    read = ErasableModel.scores if of == "scores" else ErasableModel.score_gradients
+
+    def at(weight):
+        weights = np.ones(len(X))
+        weights[row] = weight
+        return read(ErasableModel(model.core.polished(), X, y, sample_weight=weights), Q)
+
+    slope = (at(1 + step) - at(1 - step)) / (2 * step)
+    columns = model.deletions(Q, of=of).columns(np.array([row])).reshape(slope.shape)
+    np.testing.assert_allclose(columns, slope, atol=1e-5 * np.abs(slope).max())
+
+
+def test_effect_is_read_off_at_the_moved_weights(rng):
+    X, y, Q = problem(rng)
+    model = hf.erasable(fitted(MLPRegressor, X, y), X, y)
+    rows = np.array([3, 4, 5])
+    core = model.core
+    moved = core.theta + np.linalg.solve(
+        core.hessian(core.theta), core._row_gradients(core.theta)[rows].sum(axis=0)
+    )
+    there = core._forward(moved, np.column_stack([Q, np.ones(len(Q))]))[0]
+    np.testing.assert_allclose(
+        model.deletions(Q).effect(rows), model.scores(Q) - there, rtol=1e-6, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("kind", [MLPClassifier, MLPRegressor])
+def test_jackknife_correlates_with_refits(kind, rng):
+    X, y, Q = problem(rng, n=600)
+    labels = (y > 0).astype(int) if kind is MLPClassifier else y
+    model = hf.erasable(fitted(kind, X, labels, alpha=10.0, hidden=10), X, labels)
+    predicted = model.deletions(Q).single_effects()
+    rows = np.argsort(-np.abs(predicted).max(axis=0))[:10]
+    true = np.column_stack([model.scores(Q) - model.without(i).scores(Q) for i in rows])
+    assert np.corrcoef(predicted[:, rows].ravel(), true.ravel())[0, 1] > 0.99
+
+
+def test_refits_start_from_the_polished_weights_or_from_scratch(rng):
+    X, y, Q = problem(rng, n=100)
+    model = hf.erasable(fitted(MLPRegressor, X, y, alpha=0.05, hidden=8), X, y)
+    near = np.abs(model.scores(Q) - model.without(3).scores(Q)).max()
+    assert near < 0.5
+    own = fitted(MLPRegressor, np.delete(X, 3, 0), np.delete(y, 3), alpha=0.05, hidden=8)
+    fresh = model.without(3, start="scratch")
+    np.testing.assert_allclose(fresh.estimator.predict(Q), own.predict(Q))
+    assert model.without(3).estimator.warm_start is False
+
+
+def test_directions_the_loss_does_not_see_are_left_out(rng):
+    """Without a penalty a linear network has many parametrisations of the same least squares."""
+    X, y, Q = problem(rng, n=60)
+    model = ErasableModel(fitted(MLPRegressor, X, y, "identity", hidden=2, alpha=0.0), X, y)
+    linear = hf.erasable(LinearRegression().fit(X, y), X, y)
+    np.testing.assert_allclose(model.scores(Q), linear.scores(Q), atol=1e-6)
+    np.testing.assert_allclose(
+        model.deletions(Q).single_effects(),
+        linear.deletions(Q, method="jackknife").single_effects(),
+        atol=1e-6,
+    )
+
+
+def test_no_strict_minimum_is_said(rng, monkeypatch):
+    X, y, Q = problem(rng, n=60)
+    model = hf.erasable(fitted(MLPRegressor, X, y), X, y)
+    bent = model.core.hessian(model.core.theta) - 50.0 * np.eye(model.core.theta.size)
+    monkeypatch.setattr(model.core, "hessian", lambda theta: bent)
+    with pytest.raises(hf.UnsupportedModelError, match="not positive definite.*alpha"):
+        model.deletions(Q)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hidden_layer_sizes": (5, 5)}, "2 hidden layers; one is supported"),
+        ({"early_stopping": True, "solver": "adam"}, "early_stopping"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_variants_are_refused(options, message, rng):
+    X, y, _ = problem(rng)
+    settings = {"hidden_layer_sizes": (5,), "solver": "lbfgs", "max_iter": 50, **options}
+    with pytest.raises(hf.UnsupportedModelError, match=message):
+        hf.erasable(MLPRegressor(**settings, random_state=0).fit(X, y), X, y)
+
+
+@pytest.mark.real_data
+@pytest.mark.filterwarnings("ignore::holdfast.DriftWarning")
+def test_heloc(heloc, rng):
+    """30 sigmoid units, α = 10: the paper's network."""
+    X, score = heloc
+    y = (score > np.median(score)).astype(int)
+    train, labels, Q = X[:2000], y[:2000], X[8000:8300]
+    net = MLPClassifier(
+        (30,), activation="logistic", alpha=10, solver="lbfgs", max_iter=2000, random_state=0
+    ).fit(train, labels)
+    model = hf.erasable(net, train, labels)
+    deletions = model.deletions(Q)
+    singles = deletions.single_effects()
+    rows = np.r_[np.argsort(-np.abs(singles).max(axis=0))[:4], rng.choice(2000, 4)]
+    true = np.array([model.scores(Q) - model.without(i).scores(Q) for i in rows])
+    predicted = np.array([deletions.effect(i) for i in rows])
+    assert np.corrcoef(predicted.ravel(), true.ravel())[0, 1] > 0.99

@@ -1,0 +1,45 @@
+"""The names users import are a contract."""
+
+import subprocess
+import sys
+
+import holdfast as hf
+
+NAMES = [
+    "DataMismatchError",
+    "DriftWarning",
+    "ErasableModel",
+    "HoldfastError",
+    "LSSVMClassifier",
+    "NTKRegressor",
+    "SingularDeletionError",
+    "UnsupportedModelError",
+    "WideReLURegressor",
+    "__version__",
+    "erasable",
+]
+
+
+def test_exported_names():
+    assert sorted(hf.__all__) == sorted(NAMES)
+    assert dir(hf) == sorted(NAMES)
+    for name in NAMES:
+        assert getattr(hf, name) is not None
+    assert not hasattr(hf, "nonsense")
+
+
+def test_importing_costs_nothing_and_configures_nothing():
+    code = (
+        "import sys, logging, warnings; before = list(warnings.filters); import holdfast;"
+        "assert 'numpy' not in sys.modules; assert not logging.root.handlers;"
+        "assert warnings.filters == before"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_demo_runs(capsys):
+    from holdfast import demo
+
+    demo.main()
+    printed = capsys.readouterr().out
+    assert "after, refitted" in printed

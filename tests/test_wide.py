@@ -1,0 +1,63 @@
+"""The wide ReLU network: its limit, its derivatives, its refusal."""
+
+import numpy as np
+import pytest
+
+import holdfast as hf
+
+
+@pytest.fixture
+def problem(rng):
+    X = rng.normal(size=(60, 3))
+    return X, np.abs(X[:, 0]) + 0.1 * rng.normal(size=60)
+
+
+def wide(X, y, units=400, **options):
+    return hf.WideReLURegressor(units, beta=2.0, **options).fit(X, y)
+
+
+def test_gradient_of_the_objective(problem, rng):
+    X, y = problem
+    net = wide(X, y, units=10)
+    W = net.weights_ + 0.1 * rng.normal(size=net.weights_.shape)
+    weights = rng.uniform(0.5, 2.0, size=60)
+    _, gradient = net._objective(W, X, y, weights)
+    direction = rng.normal(size=W.shape)
+    step = 1e-7
+    up, down = (net._objective(W + s * direction, X, y, weights)[0] for s in (step, -step))
+    np.testing.assert_allclose((up - down) / (2 * step), np.vdot(gradient, direction), rtol=1e-5)
+
+
+def test_score_gradients(problem, rng):
+    X, y = problem
+    model = hf.erasable(wide(X, y), X, y, favourable="low")
+    Q = rng.normal(size=(5, 3))
+    steps = 1e-7 * np.eye(3)
+    numeric = [(model.scores(Q + e) - model.scores(Q - e)) / 2e-7 for e in steps]
+    np.testing.assert_allclose(model.score_gradients(Q), np.column_stack(numeric), atol=1e-4)
+
+
+def test_wider_is_closer_to_the_ntk(problem, rng):
+    X, y = problem
+    Q = rng.normal(size=(30, 3))
+    limit = hf.NTKRegressor(2.0).fit(X, y).predict(Q)
+    gaps = [np.abs(wide(X, y, units=k).predict(Q) - limit).mean() for k in (40, 4000)]
+    assert gaps[1] < 0.25 * gaps[0]
+
+
+def test_refit_and_refusal(problem):
+    X, y = problem
+    model = hf.erasable(wide(X, y, units=200), X, y)
+    rest = model.without([0, 1, 2])
+    assert rest.rows.n == 57
+    assert np.abs(rest.scores(X) - model.scores(X)).max() > 0
+    for use in (model.deletions, model.reweighted):
+        argument = X if use == model.deletions else np.ones(60)
+        with pytest.raises(hf.UnsupportedModelError, match="600 trained weights has a dense Hess"):
+            use(argument)
+
+
+def test_other_data_are_refused(problem, rng):
+    X, y = problem
+    with pytest.raises(hf.DataMismatchError, match="before training"):
+        hf.erasable(wide(X, y), X, rng.permutation(y))
