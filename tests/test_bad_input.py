@@ -77,7 +77,7 @@ def test_unfitted_estimator(data):
         (lambda X, y: (X, y[:-1]), "X has 30 rows but y has 29 labels"),
         (
             lambda X, y: (pd.concat([X[:4], X[4:5] * np.nan, X[5:]]), y),
-            "row 4, column 'income': the value is missing",
+            "row 4, column 'income'.*missing",
         ),
         (lambda X, y: (X.replace(X.iloc[2, 1], np.inf), y), "row 2, column 'savings'.*infinite"),
         (lambda X, y: (X, np.where(np.arange(30) == 3, np.nan, y)), "y is missing in row 3"),

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import holdfast as hf
 from conftest import EXACT, relative_error
-from holdfast.models import kernels
+from holdfast.models import dual, kernels
 
 REGRESSORS = [
     hf.NTKRegressor(beta=2.0),
@@ -192,3 +192,20 @@ def test_ntk_on_heloc(heloc, rng):
     rows = rng.choice(1500, 10, replace=False)
     true = model.scores(Q) - model.without(rows).scores(Q)
     assert relative_error(model.deletions(Q).effect(rows), true) < EXACT
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 20, 23])
+def test_blocked_cholesky(n, rng, monkeypatch):
+    monkeypatch.setattr(dual, "_BLOCK", 8)
+    A = rng.normal(size=(n, n + 3))
+    matrix = A @ A.T
+    expected = np.linalg.cholesky(matrix)
+    np.testing.assert_allclose(dual.cholesky_in_place(matrix), expected, atol=1e-10)
+    inverse = dual.DualInverse(A @ A.T)
+    np.testing.assert_allclose(inverse.times(A.T), A.T @ np.linalg.inv(A @ A.T), atol=1e-6)
+
+
+def test_a_ridge_too_small_is_said(rng):
+    X = np.repeat(rng.normal(size=(5, 2)), 4, axis=0)
+    with pytest.raises(hf.HoldfastError, match="larger ridge"):
+        hf.NTKRegressor(1e-18).fit(X, np.arange(20.0))

@@ -22,6 +22,7 @@ import numpy as np
 from scipy import linalg
 
 from holdfast.errors import SingularDeletionError
+from holdfast.models.dual import DualInverse
 from holdfast.models.rows import Array, Positions, TrainingRows, _listed
 
 #: whitened first-order change of the parameters, rows deleted → drop of the functionals
@@ -112,12 +113,17 @@ class Deletions(ABC):
 
     def single_effects(self) -> Array:
         """Every row deleted alone: a dense (functionals, n) matrix, NaN where a row cannot go."""
-        step = np.full(self.rows.n, np.nan)
-        alone = self.deletable
-        step[alone] = self.residuals[alone] / self.diagonal[alone]
         effects = self.dense()
-        effects *= step
+        effects *= self.single_steps
         return effects
+
+    @cached_property
+    def single_steps(self) -> Array:
+        """``r_i / P_ii``, NaN where a row cannot go alone."""
+        steps = np.full(self.rows.n, np.nan)
+        alone = self.deletable
+        steps[alone] = self.residuals[alone] / self.diagonal[alone]
+        return steps
 
     @cached_property
     def deletable(self) -> Any:
@@ -166,6 +172,9 @@ class LowRankDeletions(Deletions):
 
     def columns(self, rows: Positions | slice) -> Array:
         return self.queries @ self.factor[rows].T
+
+    def single_effects(self) -> Array:
+        return self.queries @ (self.factor * self.single_steps[:, None]).T
 
     def block(self, rows: Positions) -> Array:
         identity = np.eye(rows.size)
@@ -240,71 +249,3 @@ class KernelDeletions(Deletions):
     @property
     def diagonal(self) -> Array:
         return self.inverse.diagonal
-
-
-class DualInverse:
-    r"""``P = G − o oᵀ/t`` with ``G = (K + βI)⁻¹``; without a bias, ``P = G``.
-
-    Made in place from the kernel matrix: Cholesky ``L Lᵀ``, then ``M = L⁻¹`` in the same
-    memory. ``G = Mᵀ M`` is never formed: its diagonal is the squared column norms of ``M``.
-    With a bias, ``o = G 1`` and ``t = 1ᵀ o`` (the bordered system of the LS-SVM).
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, n)
-        ``K + βI``, symmetric; it is overwritten.
-    ones : ndarray of shape (n,), optional
-        The column that borders the system (the square roots of the sample weights, or ones);
-        ``None`` without a bias.
-    """
-
-    def __init__(self, matrix: Array, ones: Array | None = None):
-        lower, info = linalg.lapack.dpotrf(matrix.T, lower=1, overwrite_a=1, clean=1)
-        if info == 0:
-            lower, info = linalg.lapack.dtrtri(lower, lower=1, overwrite_c=1)
-        if info != 0:
-            raise SingularDeletionError(
-                "the kernel matrix plus its ridge is not positive definite to working precision: "
-                "use a larger ridge (beta, or alpha of KernelRidge)",
-                (),
-            )
-        self.factor: Array = lower
-        n = lower.shape[0]
-        self.border = np.zeros(n)
-        self.bias_weights = np.zeros(n)
-        self.total = 0.0
-        if ones is not None:
-            o = self.factor.T @ (self.factor @ ones)
-            self.total = float(ones @ o)
-            self.border = o / np.sqrt(self.total)
-            self.bias_weights = o / self.total
-
-    @cached_property
-    def diagonal(self) -> Array:
-        """The diagonal of ``P``."""
-        squares: Array = np.einsum("ij,ij->j", self.factor, self.factor) - self.border**2
-        return squares
-
-    def columns(self, rows: Positions) -> Array:
-        """``P[:, rows]``."""
-        g: Array = self.factor.T @ self.factor[:, rows]
-        return g - np.outer(self.border, self.border[rows])
-
-    def block(self, rows: Positions) -> Array:
-        """``P[rows, rows]``."""
-        m = self.factor[:, rows]
-        return m.T @ m - np.outer(self.border[rows], self.border[rows])
-
-    def times(self, left: Array) -> Array:
-        """``left P`` for a (m, n) matrix: two triangular products."""
-        product = linalg.blas.dtrmm(1.0, self.factor, left.T, lower=1)
-        product = linalg.blas.dtrmm(1.0, self.factor, product, lower=1, trans_a=1, overwrite_b=1)
-        result: Array = product.T
-        if self.border.any():
-            result -= np.outer(left @ self.border, self.border)
-        return result
-
-    def solve(self, right: Array) -> Array:
-        """``P right`` for a vector (n,)."""
-        solution: Array = self.factor.T @ (self.factor @ right)
-        return solution - self.border * (self.border @ right)

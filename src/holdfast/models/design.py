@@ -52,7 +52,7 @@ class Design:
         stacked = np.zeros((n + penalised.size, p))
         stacked[:n] = weighted
         stacked[n + np.arange(penalised.size), penalised] = np.sqrt(penalty[penalised])
-        scale = np.linalg.norm(stacked, axis=0)
+        scale = np.sqrt(np.einsum("ij,ij->j", stacked, stacked))
         scale[scale == 0] = 1.0
         stacked /= scale
         if len(stacked) < p:  # fewer rows than parameters: QR wants a tall matrix

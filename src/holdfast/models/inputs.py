@@ -188,8 +188,8 @@ def _oriented_classes(
     unknown = np.flatnonzero(~np.isin(labels, classes))
     if unknown.size:
         raise HoldfastError(
-            f"y has the label {labels.tolist()[unknown[0]]!r} in row {unknown[0]}, which the model was not "
-            f"fitted on (classes {classes[0]!r} and {classes[1]!r})"
+            f"y has the label {labels.tolist()[unknown[0]]!r} in row {unknown[0]}, which the model "
+            f"was not fitted on (classes {classes[0]!r} and {classes[1]!r})"
         )
     codes = (labels == classes[1]).astype(np.intp)
     present = np.unique(codes)

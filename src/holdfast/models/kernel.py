@@ -24,7 +24,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from holdfast.errors import DataMismatchError, HoldfastError, UnsupportedModelError
 from holdfast.models import kernels
-from holdfast.models.deletions import DualInverse, KernelDeletions
+from holdfast.models.deletions import KernelDeletions
+from holdfast.models.dual import DualInverse, cholesky_in_place
 from holdfast.models.reweighting import Reweighted
 from holdfast.models.rows import Array, TrainingRows
 
@@ -52,13 +53,12 @@ def _solve(
         matrix *= root[:, None]
         matrix *= root
     matrix[np.diag_indices_from(matrix)] += beta
-    factor = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
-    if not bias:
-        alpha = linalg.cho_solve(factor, root * y)
-        return root * alpha, 0.0
-    both = linalg.cho_solve(factor, np.column_stack([root * y, root]))
-    b = float((root @ both[:, 0]) / (root @ both[:, 1]))
-    return root * (both[:, 0] - b * both[:, 1]), b
+    factor = cholesky_in_place(matrix)
+    right = np.column_stack([root * y, root]) if bias else (root * y)[:, None]
+    half = linalg.solve_triangular(factor, right, lower=True, check_finite=False)
+    both = linalg.solve_triangular(factor, half, lower=True, trans=1, check_finite=False)
+    b = float((root @ both[:, 0]) / (root @ both[:, 1])) if bias else 0.0
+    return root * (both[:, 0] - b * both[:, -1]), b
 
 
 class NTKRegressor(RegressorMixin, BaseEstimator):
