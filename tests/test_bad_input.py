@@ -91,6 +91,9 @@ def test_unfitted_estimator(data):
         (lambda X, y: (sparse.csr_array(X), y), "must be dense"),
         (lambda X, y: (X.assign(debt="much"), y), "row 0, column 'debt': 'much' is not a number"),
         (lambda X, y: (X[["income", "income", "debt"]], y), "'income' appears twice"),
+        (lambda X, y: ([[1, 2, 3], [4, 5]], y), "equally long"),
+        (lambda X, y: (X.assign(debt=pd.Timestamp("2020")), y), "dates"),
+        (lambda X, y: (X.to_numpy() + 1j, y), "complex"),
     ],
 )
 def test_training_data(change, message, data):
@@ -185,6 +188,11 @@ def test_subjects(data):
     np.testing.assert_allclose(deletions.effect(subjects=[4]), deletions.effect([12, 13, 14]))
     assert model.without(subjects=["4", 0]).rows.n == 24
     assert "4" not in model.without(subjects=4).rows.rows_of_subject
+    for ids in (pd.date_range("2020", periods=30), np.arange(30.0)):
+        by_id = hf.erasable(Ridge().fit(X, y), X, y, subjects=ids)
+        np.testing.assert_allclose(
+            by_id.deletions(X).effect(subjects=ids[3]), deletions.effect([3])
+        )
     with pytest.raises(hf.HoldfastError, match="unknown subject '77'"):
         deletions.effect(subjects=[4, 77])
     with pytest.raises(hf.HoldfastError, match="named twice"):
@@ -204,6 +212,7 @@ def test_subjects(data):
         (-np.ones(30), "not negative"),
         (np.full(30, np.nan), "finite"),
         (np.zeros(30), "0 for every row"),
+        (["a"] * 30, "must be numbers"),
     ],
 )
 def test_sample_weight(weights, message, data):
@@ -246,7 +255,16 @@ def test_frames_for_a_model_fitted_on_an_array(data):
     assert list(model.score_gradients(X).columns) == list(X.columns)
 
 
-@pytest.mark.parametrize("estimator", [hf.NTKRegressor(0.0), hf.LSSVMClassifier(gamma=-1.0)])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        hf.NTKRegressor(0.0),
+        hf.NTKRegressor(None),
+        hf.LSSVMClassifier(gamma=-1.0),
+        hf.LSSVMClassifier(gamma=np.inf),
+        hf.WideReLURegressor(n_units=0),
+    ],
+)
 def test_parameters_of_our_estimators(estimator, rng):
     X, y = rng.normal(size=(10, 2)), np.arange(10) % 2
     with pytest.raises(hf.HoldfastError, match="must be a number above 0, got"):

@@ -1,5 +1,8 @@
 """Kernel models against refitting, and their kernels against the definition."""
 
+import pickle
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -176,12 +179,53 @@ def test_integer_weights_are_repetitions(rng):
     np.testing.assert_allclose(weighted.predict(Q), repeated.predict(Q), rtol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", ["precomputed", "sigmoid"])
-def test_other_kernels_are_refused(kernel, rng):
+def test_other_kernels(rng):
     X, y = rng.normal(size=(10, 10)), rng.normal(size=10)
-    fitted = KernelRidge(kernel=kernel, alpha=10.0, gamma=0.01).fit(X @ X.T, y)
-    with pytest.raises(hf.UnsupportedModelError, match=f"{kernel}.*Supported kernels: linear, rbf"):
+    fitted = KernelRidge(kernel="precomputed", alpha=10.0).fit(X @ X.T, y)
+    with pytest.raises(hf.UnsupportedModelError, match="precomputed.*Supported kernels: linear"):
         hf.erasable(fitted, X @ X.T, y)
+    model = hf.erasable(KernelRidge(kernel="sigmoid", alpha=10.0, gamma=0.01).fit(X, y), X, y)
+    assert model.without([1]).scores(X).shape == (10,)
+    with pytest.raises(hf.UnsupportedModelError, match="only the kernels linear, rbf"):
+        model.deletions(X)
+
+
+def test_linear_kernel_is_solved_in_the_primal(rng):
+    """Badly scaled columns, condition 1e12 in the dual."""
+    X = rng.normal(size=(80, 4)) * [1.0, 1e2, 1e4, 1e6]
+    y = X @ [1.0, 1e-2, 1e-4, 1e-6] + rng.normal(size=80)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = KernelRidge(alpha=1.0).fit(X, y)
+        model = hf.erasable(fitted, X, y)
+    true = model.scores(X) - model.without([3, 4, 5]).scores(X)
+    assert relative_error(model.deletions(X).effect([3, 4, 5]), true) < EXACT
+
+
+def test_lost_digits_are_said(rng):
+    X, y = 1e3 * rng.normal(size=(50, 3)), rng.normal(size=50)
+    with pytest.warns(hf.DriftWarning, match="badly conditioned.*larger ridge"):
+        hf.erasable(hf.NTKRegressor(1e-3).fit(X, y), X, y)
+
+
+def test_models_can_be_pickled(rng):
+    X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
+    model = hf.erasable(hf.LSSVMClassifier().fit(X, y), X, y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).scores(X), model.scores(X))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("estimator", [KernelRidge(), KernelRidge(alpha=0.01, kernel="rbf")])
+def test_single_precision(dtype, estimator, rng):
+    X = rng.normal(size=(100, 3)).astype(dtype)
+    y = (X[:, 0] + rng.normal(size=100)).astype(dtype)
+    model = hf.erasable(clone(estimator).fit(X, y), X, y)
+    assert (
+        relative_error(
+            model.deletions(X).effect([1, 2]), model.scores(X) - model.without([1, 2]).scores(X)
+        )
+        < EXACT
+    )
 
 
 @pytest.mark.real_data

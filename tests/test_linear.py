@@ -164,6 +164,49 @@ def test_rank_deficient_design(intercept, rng):
     assert relative_error(model.deletions(Q).effect(rows), true) < EXACT
 
 
+@pytest.mark.parametrize("offset", [1e3, 1e6])
+def test_columns_far_from_zero(offset, rng):
+    """A year, an account number: the intercept is fitted around the mean, not around 0."""
+    X = rng.normal(size=(100, 3))
+    X[:, 0] += offset
+    y = X @ [1.0, 2.0, 3.0] + rng.normal(size=100)
+    model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    rows = rng.choice(100, 5, replace=False)
+    assert relative_error(model.deletions(X).effect(rows), honest_drop(model, X, rows)) < EXACT
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_the_caller_owns_is_left_alone(dtype, rng):
+    X = rng.normal(size=(50, 3)).astype(dtype)
+    y = (X[:, :1] + rng.normal(size=(50, 1))).astype(dtype)  # a column of labels
+    fitted = LinearRegression(copy_X=False).fit(X.copy(), y)
+    given_X, given_y = X.copy(order="F"), y.copy()
+    model = hf.erasable(fitted, given_X, given_y)
+    np.testing.assert_array_equal(given_X, X)
+    before = model.without([0]).scores(X)
+    given_X[:] = given_y[:] = 0
+    np.testing.assert_array_equal(model.without([0]).scores(X), before)
+
+
+def test_positive_coefficients_are_only_refitted(rng):
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=40)
+    model = hf.erasable(LinearRegression(positive=True).fit(X, y), X, y)
+    assert model.without([0]).scores(X).shape == (40,)
+    with pytest.raises(hf.UnsupportedModelError, match="constrained"):
+        model.deletions(X)
+
+
+def test_several_targets_are_refused(rng):
+    X, y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    with pytest.raises(hf.HoldfastError, match="2 targets|one label per row"):
+        hf.erasable(Ridge().fit(X, y), X, y[:, 0])
+
+
+def test_constant_labels(rng):
+    X = rng.normal(size=(40, 3))
+    assert hf.erasable(Ridge().fit(X, np.ones(40)), X, np.ones(40)).drift < 1e-6
+
+
 def test_more_features_than_rows(rng):
     X, y = rng.normal(size=(8, 12)), rng.normal(size=8)
     model = hf.erasable(Ridge(0.5).fit(X, y), X, y)

@@ -156,8 +156,16 @@ def test_separable_classes_without_a_penalty_have_no_optimum(rng):
     X = rng.normal(size=(50, 2))
     y = (X[:, 0] > 0).astype(int)
     fitted = LogisticRegression(C=np.inf).fit(X, y)
-    with pytest.raises(hf.HoldfastError, match="no finite optimum"):
+    with pytest.raises(hf.HoldfastError, match="no optimum"):
         hf.erasable(fitted, X, y)
+
+
+def test_a_weak_penalty_has_an_optimum_however_far(rng):
+    X = rng.normal(size=(300, 5))
+    y = (X[:, 0] > 0).astype(int)
+    options = {"solver": "newton-cholesky", "tol": 1e-10, "max_iter": 1000}
+    model = hf.erasable(LogisticRegression(C=1e5, **options).fit(X, y), X, y)
+    assert np.abs(model.scores(X)).max() > 500
 
 
 def test_no_penalty_with_an_optimum(rng):
@@ -184,9 +192,13 @@ def test_one_hot_beside_an_intercept_without_a_penalty(rng):
     ],
 )
 def test_variants_without_the_algebra_are_refused(options, message, rng):
-    X, y, _ = problem(rng)
-    with pytest.raises(hf.UnsupportedModelError, match=message):
-        hf.erasable(LogisticRegression(**options).fit(X, y), X, y)
+    X, y, Q = problem(rng)
+    model = hf.erasable(LogisticRegression(**options).fit(X, y), X, y)
+    assert model.without([0]).scores(Q).shape == (20,)
+    with pytest.raises(
+        hf.UnsupportedModelError, match=f"{message}.*What works: scores and without"
+    ):
+        model.deletions(Q)
 
 
 def test_reweighted_is_the_weighted_optimum(rng):

@@ -161,16 +161,26 @@ def test_no_strict_minimum_is_said(rng, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hidden_layer_sizes": (5, 5)}, "2 hidden layers; one is supported"),
+        ({"hidden_layer_sizes": (5, 5)}, "2 hidden layers, and one is supported"),
         ({"early_stopping": True, "solver": "adam"}, "early_stopping"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_variants_are_refused(options, message, rng):
-    X, y, _ = problem(rng)
+    X, y, Q = problem(rng)
     settings = {"hidden_layer_sizes": (5,), "solver": "lbfgs", "max_iter": 50, **options}
+    model = hf.erasable(MLPRegressor(**settings, random_state=0).fit(X, y), X, y)
+    assert model.without([0]).scores(Q).shape == (15,)
     with pytest.raises(hf.UnsupportedModelError, match=message):
-        hf.erasable(MLPRegressor(**settings, random_state=0).fit(X, y), X, y)
+        model.deletions(Q)
+
+
+def test_relu_on_a_kink_is_refused_rather_than_guessed(rng):
+    X = rng.normal(size=(1000, 8))
+    y = (X[:, 0] * X[:, 1] + X[:, 2] + rng.normal(size=1000) > 0).astype(int)
+    model = ErasableModel(fitted(MLPClassifier, X, y, "relu", hidden=10), X, y)
+    with pytest.raises(hf.UnsupportedModelError, match="kink"):
+        model.deletions(X[:5])
 
 
 @pytest.mark.real_data

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import RandomForestClassifier
@@ -23,6 +24,7 @@ from sklearn.preprocessing import (
     QuantileTransformer,
     RobustScaler,
     StandardScaler,
+    TargetEncoder,
 )
 
 import holdfast as hf
@@ -142,6 +144,11 @@ NUMERIC = [
     VarianceThreshold(),
     FunctionTransformer(),
     FeatureUnion([("a", StandardScaler()), ("b", PCA(1))]),
+    FeatureUnion([("a", StandardScaler()), ("b", PCA(1))], transformer_weights={"b": 7.0}),
+    ColumnTransformer(
+        [("a", StandardScaler(), [0, 1]), ("b", MinMaxScaler(), [2])],
+        transformer_weights={"a": 3.0, "b": 0.1},
+    ),
     make_column_transformer((StandardScaler(), [0, 2]), remainder="passthrough"),
     make_column_transformer((MinMaxScaler(), slice(0, 2)), remainder="drop"),
     make_column_transformer((MinMaxScaler(), np.array([True, False, True]))),
@@ -214,6 +221,83 @@ def test_weights_reach_the_last_step(loans, rng):
     assert relative_error(model.deletions(X).effect(rows), true) < EXACT
     with pytest.raises(hf.DataMismatchError):
         hf.erasable(pipeline, X, y)
+
+
+@pytest.mark.parametrize("final", [LinearRegression(), Ridge()], ids=str)
+def test_sparse_features(final, loans):
+    """scikit-learn solves these iteratively: the same data must not look like others."""
+    X, y = loans
+    pipeline = make_pipeline(make_column_transformer((OneHotEncoder(), ["purpose"])), final)
+    model = hf.erasable(pipeline.fit(X, y), X, y)
+    true = model.scores(X) - model.without([1, 2], refit_preprocessing=False).scores(X)
+    assert relative_error(model.deletions(X).effect([1, 2]), true) < EXACT
+
+
+def test_a_pipeline_in_a_pipeline(loans):
+    X, y = loans
+    nested = make_pipeline(preprocessing(), make_pipeline(StandardScaler(), Ridge())).fit(X, y)
+    model = hf.erasable(nested, X, y)
+    assert model.exact
+    np.testing.assert_allclose(model.scores(X), nested.predict(X))
+    assert model.without([1]).scores(X).shape == (len(X),)
+
+
+def test_a_transformer_of_the_users_own(loans):
+    class Ratio(BaseEstimator, TransformerMixin):
+        def fit(self, X, y=None):
+            self.fitted_ = True
+            return self
+
+        def transform(self, X):
+            return (X["income"] / (1 + X["age"])).to_numpy()[:, None]
+
+    X, y = loans
+    model = hf.erasable(make_pipeline(Ratio(), Ridge()).fit(X, y), X, y)
+    true = model.scores(X) - model.without([1, 2]).scores(X)
+    assert relative_error(model.deletions(X).effect([1, 2]), true) < EXACT
+
+
+def test_mixed_columns_passed_through(loans):
+    X, y = loans
+    X = X.assign(owner=X["age"] > 40, children=X["age"].astype(int) % 3)
+    columns = ["purpose", "owner", "children"]
+    encoder = make_column_transformer(
+        (OneHotEncoder(sparse_output=False), ["purpose"]), remainder="passthrough"
+    )
+    pipeline = make_pipeline(encoder, Ridge()).fit(X[columns], y)
+    model = hf.erasable(pipeline, X[columns], y)
+    np.testing.assert_allclose(model.scores(X[columns]), pipeline.predict(X[columns]))
+
+
+def test_transformers_that_work_in_place_do_not_touch_the_callers_data(rng):
+    X = rng.normal(size=(40, 3)) + 5
+    y = rng.normal(size=40)
+    given = X.copy()
+    model = hf.erasable(
+        make_pipeline(StandardScaler(copy=False), Ridge()).fit(X.copy(), y), given, y
+    )
+    queries = X.copy()
+    model.scores(queries)
+    model.without([1])
+    np.testing.assert_array_equal(given, X)
+    np.testing.assert_array_equal(queries, X)
+
+
+def test_target_encoding_is_only_refitted(loans):
+    X, y = loans
+    encoder = make_column_transformer((TargetEncoder(), ["purpose"]))
+    model = hf.erasable(make_pipeline(encoder, Ridge()).fit(X, y), X, y)
+    with pytest.raises(hf.UnsupportedModelError, match="TargetEncoder"):
+        model.deletions(X)
+
+
+def test_a_category_that_goes_with_the_row(loans):
+    X, y = loans
+    X = X.assign(purpose=["boat", *X["purpose"][1:]])
+    options = {"solver": "lbfgs", "alpha": 5.0, "tol": 1e-8, "max_iter": 5000, "random_state": 0}
+    net = MLPClassifier((4,), "logistic", **options)
+    model = hf.erasable(make_pipeline(preprocessing(), net).fit(X, y), X, y)
+    assert model.without([0]).scores(X[1:]).shape == (len(X) - 1,)
 
 
 def test_a_pipeline_ending_in_a_forest_is_refitted_whole(loans):

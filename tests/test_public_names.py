@@ -12,11 +12,13 @@ NAMES = [
     "HoldfastError",
     "LSSVMClassifier",
     "NTKRegressor",
+    "Plan",
     "SingularDeletionError",
     "UnsupportedModelError",
     "WideReLURegressor",
     "__version__",
     "erasable",
+    "search",
 ]
 
 

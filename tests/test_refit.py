@@ -8,7 +8,11 @@ from sklearn.ensemble import (
     GradientBoostingRegressor,
     HistGradientBoostingClassifier,
     RandomForestClassifier,
+    RandomForestRegressor,
+    VotingClassifier,
 )
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.linear_model import LogisticRegressionCV, RidgeClassifier, RidgeCV
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -80,6 +84,29 @@ def test_regressors_score_their_prediction(problem):
     low = hf.erasable(boosting, X, y, favourable="low")
     np.testing.assert_allclose(low.scores(X), -boosting.predict(X))
     assert hf.erasable(RidgeCV().fit(X, y), X, y).scores(X).shape == (120,)
+
+
+def test_estimators_without_scores_or_refits(problem):
+    X, y = problem
+    hard = VotingClassifier([("tree", DecisionTreeClassifier())]).fit(X, y)
+    with pytest.raises(hf.UnsupportedModelError, match="voting='soft'"):
+        hf.erasable(hard, X, y)
+    with pytest.raises(hf.UnsupportedModelError, match="forgets nothing"):
+        hf.erasable(FrozenEstimator(hard), X, y)
+    two = RandomForestRegressor(3).fit(X, X[:, :2])
+    with pytest.raises(hf.UnsupportedModelError, match="2 targets"):
+        hf.erasable(two, X, X[:, 0])
+
+
+def test_rows_and_refits_the_estimator_rejects(problem):
+    X, y = problem
+    model = hf.erasable(GaussianProcessClassifier().fit(X, y), X, y)
+    with pytest.raises(hf.HoldfastError, match="does not accept these rows.*NaN"):
+        model.scores(X * np.nan)
+    rare = np.r_[np.zeros(115), np.ones(5)].astype(int)
+    calibrated = hf.erasable(CalibratedClassifierCV(LinearSVC(), cv=5).fit(X, rare), X, rare)
+    with pytest.raises(hf.HoldfastError, match="cannot be refitted on 119 of the 120 rows"):
+        calibrated.without([119])
 
 
 def test_what_does_not_work_says_what_does(problem):

@@ -110,6 +110,29 @@ def test_a_network_follows_the_jackknife_to_second_order(rng):
     assert gap < 0.05 * np.abs(honest.scores(Q) - model.scores(Q)).max()
 
 
+def test_weights_that_leave_no_fit_are_refused(rng):
+    X, y, _ = problem(LinearRegression(), rng)
+    X[:, 2] = 0.0
+    X[5, 2] = 1.0
+    model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    omega = np.ones(40)
+    omega[5] = 0.0
+    with pytest.raises(hf.SingularDeletionError):
+        model.reweighted(omega)
+    labels = (np.arange(40) == 3).astype(int)
+    classifier = hf.erasable(hf.LSSVMClassifier(0.1).fit(X, labels), X, labels)
+    with pytest.raises(hf.SingularDeletionError, match="one of the two classes"):
+        classifier.reweighted(1.0 - labels)
+
+
+@pytest.mark.parametrize("v", [np.ones(3), np.full(6, np.nan)])
+def test_bad_directions(v, rng):
+    X, y, Q = problem(LinearRegression(), rng)
+    model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    with pytest.raises(hf.HoldfastError, match="one finite number for each of 6 queries"):
+        model.reweighted(np.ones(40)).pullback(Q, v)
+
+
 def test_queries_pass_through_the_pipeline(rng):
     X, y, Q = problem(LinearRegression(), rng)
     model = hf.erasable(make_pipeline(StandardScaler(), Ridge()).fit(X, y), X, y)

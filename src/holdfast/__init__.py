@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from holdfast.models.erasable import ErasableModel, erasable
     from holdfast.models.kernel import LSSVMClassifier, NTKRegressor
     from holdfast.models.wide import WideReLURegressor
+    from holdfast.searches import search
+    from holdfast.searches.plan import Plan
 
 __version__ = "0.1.0"
 
@@ -33,7 +35,9 @@ _HOME = {
     "erasable": "holdfast.models.erasable",
     "LSSVMClassifier": "holdfast.models.kernel",
     "NTKRegressor": "holdfast.models.kernel",
+    "Plan": "holdfast.searches.plan",
     "WideReLURegressor": "holdfast.models.wide",
+    "search": "holdfast.searches",
 }
 
 __all__ = [
@@ -43,11 +47,13 @@ __all__ = [
     "HoldfastError",
     "LSSVMClassifier",
     "NTKRegressor",
+    "Plan",
     "SingularDeletionError",
     "UnsupportedModelError",
     "WideReLURegressor",
     "__version__",
     "erasable",
+    "search",
 ]
 
 

@@ -23,7 +23,10 @@ from scipy import linalg
 
 from holdfast.errors import SingularDeletionError
 from holdfast.models.dual import DualInverse
-from holdfast.models.rows import Array, Positions, TrainingRows, _listed
+from holdfast.models.rows import Array, Positions, TrainingRows, listed
+
+#: eigenvalues of I − U_S U_Sᵀ below this are rounding noise
+FLOOR = 1e-8
 
 #: whitened first-order change of the parameters, rows deleted → drop of the functionals
 Move = Callable[[Array, Positions], Array]
@@ -103,7 +106,7 @@ class Deletions(ABC):
             share = np.abs(vectors[:, 0])
             culprits = rows[share > 0.1 * share.max()]
             raise SingularDeletionError(
-                f"rows {_listed(culprits)} cannot be deleted: together they alone determine a "
+                f"rows {listed(culprits)} cannot be deleted: together they alone determine a "
                 f"direction of the fit (smallest eigenvalue of P_SS {values[0]:.1e}, "
                 f"below {self.floor:.0e}), so what remains has no unique solution",
                 culprits,
@@ -168,7 +171,7 @@ class LowRankDeletions(Deletions):
     coupled: bool = True
     exact: bool = True
     move: Move | None = field(default=None, repr=False)
-    floor: float = 1e-8
+    floor: float = FLOOR
 
     def columns(self, rows: Positions | slice) -> Array:
         return self.queries @ self.factor[rows].T
@@ -212,7 +215,7 @@ class KernelDeletions(Deletions):
         ``P``, and the bias of the LS-SVM if there is one.
     residuals : ndarray of shape (n,)
         The dual weights.
-    offset : float
+    offset : float or ndarray of shape (functionals,)
         What the functionals say of a constant: 1 for scores, 0 for gradients.
     """
 
@@ -221,7 +224,7 @@ class KernelDeletions(Deletions):
     residuals: Array = field(repr=False)
     rows: TrainingRows
     shape: tuple[int, ...]
-    offset: float = 1.0
+    offset: Array | float = 1.0
     exact: bool = True
 
     @property
@@ -231,14 +234,15 @@ class KernelDeletions(Deletions):
     def columns(self, rows: Positions | slice) -> Array:
         if isinstance(rows, slice):
             return self.dense()[:, rows]
-        return self.queries @ self.inverse.columns(rows) + self._bias[rows]
+        return self._with_bias(self.queries @ self.inverse.columns(rows), rows)
 
     def dense(self) -> Array:
-        return self.inverse.times(self.queries) + self._bias
+        return self._with_bias(self.inverse.times(self.queries), slice(None))
 
-    @cached_property
-    def _bias(self) -> Array:
-        return self.offset * self.inverse.bias_weights
+    def _with_bias(self, c: Array, rows: Positions | slice) -> Array:
+        if self.inverse.total:
+            c += np.multiply.outer(self.offset, self.inverse.bias_weights[rows])
+        return c
 
     def block(self, rows: Positions) -> Array:
         return self.inverse.block(rows)

@@ -18,17 +18,28 @@ from scipy import linalg
 from holdfast.models.rows import Array
 
 
-def features(X: Array, intercept: bool) -> Array:
-    """``Φ``: the columns of ``X`` behind a column of ones if there is an intercept."""
-    return np.column_stack([np.ones(len(X)), X]) if intercept else np.asarray(X, dtype=float)
+def features(X: Array, centre: Array | None) -> Array:
+    """``Φ``: the columns of ``X`` behind a column of ones, if there is an intercept.
+
+    Then they are also taken from a ``centre``: an intercept absorbs any, and columns far from 0
+    (a year of birth) would lose digits against it. ``None``: no intercept.
+    """
+    return X if centre is None else np.column_stack([np.ones(len(X)), X - centre])
 
 
-def functional_features(X: Array, of: str, intercept: bool) -> tuple[Array, tuple[int, ...]]:
+def centre_of(X: Array, weights: Array, intercept: bool) -> Array | None:
+    """Where columns far from 0 lie, 0 for the others; ``None`` without an intercept."""
+    if not intercept:
+        return None
+    mean = np.average(X, axis=0, weights=weights)
+    return np.where(np.abs(mean) > 10.0 * X.std(axis=0), mean, 0.0)
+
+
+def functional_features(X: Array, of: str, centre: Array | None) -> tuple[Array, tuple[int, ...]]:
     """Features of the functionals asked for, for a score ``φᵀθ``: scores, or their gradients."""
     if of == "scores":
-        phi = features(X, intercept)
-        return phi, (len(X),)
-    d = X.shape[1]
+        return features(X, centre), (len(X),)
+    d, intercept = X.shape[1], centre is not None
     unit = np.eye(d + intercept)[int(intercept) :]
     return np.tile(unit, (len(X), 1)), (len(X), d)
 

@@ -13,10 +13,18 @@ WORTH_A_WARNING = 0.01
 TOO_FAR, UNCANCELLED = 0.05, 0.003
 
 
-def drift_between(fitted: Array, optimal: Array) -> float:
+def spread_of(scores: Array, y: Array) -> float:
+    """The standard deviation of the scores, or of the labels where the scores hardly vary."""
+    noise = 1e-9 * float(np.max(np.abs(scores), initial=0.0))
+    for spread in (float(np.std(scores)), float(np.std(y))):
+        if spread > noise:
+            return spread
+    return float(np.max(np.abs(y), initial=0.0)) or 1.0
+
+
+def drift_between(fitted: Array, optimal: Array, y: Array) -> float:
     """Largest change of a training score, in standard deviations of the scores."""
-    spread = float(np.std(optimal)) or 1.0
-    return float(np.max(np.abs(fitted - optimal))) / spread
+    return float(np.max(np.abs(fitted - optimal))) / spread_of(optimal, y)
 
 
 def gradient_share(total: Array, row_norms: Array) -> float:
@@ -28,11 +36,11 @@ def judge(drift: float, share: float, name: str, advice: str) -> str | None:
     """Refuse what is too far from stationary to be an early stop; word a drift that matters."""
     if drift > TOO_FAR and share > UNCANCELLED:
         raise DataMismatchError(
-            f"X and y are not the data this {name} was fitted on: at its weights {share:.0%} of "
-            f"the rows' gradients do not cancel, and at the optimum on these data a training row "
-            f"scores differently by up to {drift:.3g} standard deviations of the scores. Pass the "
-            "training data themselves, with the sample_weight of the fit if any. If they are "
-            f"right, the fit stopped far from its optimum: {advice}"
+            f"either X and y are not the data this {name} was fitted on, or its fit stopped far "
+            f"from its optimum: at its weights {share:.1%} of the rows' gradients do not cancel, "
+            f"and at the optimum on these data a training row scores differently by up to "
+            f"{drift:.3g} standard deviations of the scores. Pass the training data themselves, "
+            f"with the sample_weight of the fit if any. If they are right: {advice}"
         )
     return warning_of(drift, advice)
 

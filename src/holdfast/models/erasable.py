@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import is_classifier
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
 
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
-from holdfast.models import inputs
+from holdfast.models import inputs, kernel, linear, logistic, network
 from holdfast.models.deletions import Deletions, LowRankDeletions
 from holdfast.models.kernel import KernelCore, LSSVMClassifier, NTKRegressor
 from holdfast.models.linear import LinearCore
@@ -39,6 +40,14 @@ FAMILIES: dict[type, Any] = {
     MLPClassifier: NetworkCore,
     MLPRegressor: NetworkCore,
     WideReLURegressor: WideCore,
+}
+
+#: why an estimator of a family has no algebra, if so
+UNSUPPORTED: dict[type, Callable[[Any], str | None]] = {
+    LinearCore: linear.unsupported,
+    KernelCore: kernel.unsupported,
+    LogisticCore: logistic.unsupported,
+    NetworkCore: network.unsupported,
 }
 
 
@@ -94,7 +103,7 @@ def erasable(
     True
     """
     model = ErasableModel(fitted, X, y, subjects, sample_weight, favourable)
-    warning = model.core.verify()
+    warning = model._verified()
     if warning is not None:
         warnings.warn(warning, DriftWarning, stacklevel=2)
     return model
@@ -124,39 +133,67 @@ class ErasableModel:
         sample_weight: Any = None,
         favourable: Any = 1,
     ):
+        fitted = inputs.flattened(fitted)
         final = inputs.final_step(fitted)
         self.estimator, self.favourable = fitted, favourable
-        self.X = inputs.table(X, "X")
+        self.X = inputs.table(X, "X").copy()  # what the caller does with X later is no news to us
         n = len(self.X)
-        fitted_names = getattr(fitted, "feature_names_in_", None)
-        self._takes_frames = fitted_names is not None
-        self.feature_names: list[Any] | None = None
-        if fitted_names is not None:
-            self.feature_names = list(fitted_names)
-        elif isinstance(self.X, pd.DataFrame):
+        self.feature_names = inputs.fitted_names(fitted)
+        self._takes_frames = inputs.wants_frames(fitted, self.X)
+        if self.feature_names is None and isinstance(self.X, pd.DataFrame):
             self.feature_names = list(self.X.columns)
         self.y, oriented, codes, sign = inputs.oriented_target(final, y, n, favourable)
         self.sample_weight = inputs.weights(sample_weight, n)
         weights = np.ones(n) if self.sample_weight is None else self.sample_weight
         self.rows = TrainingRows(n, inputs.subject_ids(subjects, n), codes, self.sample_weight)
-        self.family: Any = FAMILIES.get(type(final), RefitCore)
         self._preprocessing: Preprocessing | None = None
-        if self.family is RefitCore:
-            self.core: Any = RefitCore(fitted, self.rows, sign)
-            return
         if isinstance(fitted, Pipeline) and len(fitted.steps) > 1:
             self._preprocessing = Preprocessing(fitted[:-1])
-        if self.family is KernelCore and codes is not None:
+        family, reason = _family(final, self._preprocessing)
+        self.family: Any = family
+        if family is RefitCore:
+            self.core: Any = RefitCore(fitted, self.rows, sign, reason)
+            self.core.scores(inputs.take(self._queries(self.X, "X"), slice(0, 2)))
+            return
+        if family is KernelCore and codes is not None:
             oriented = 2.0 * oriented - 1.0
         bare = copy.copy(final)
         bare.__dict__.pop("feature_names_in_", None)  # features reach it as plain arrays
-        Z = self._features(self._queries(self.X, "X"))
+        Z = self.features(self._queries(self.X, "X"))
         if Z.shape[1] != bare.n_features_in_:
             raise HoldfastError(
                 f"the {type(final).__name__} was fitted on {bare.n_features_in_} features, but X "
                 f"gives {Z.shape[1]}"
             )
-        self.core = self.family(bare, Z, oriented, weights, self.rows, sign)
+        self.core = family(bare, Z, oriented, weights, self.rows, sign)
+        self._sign = sign
+
+    def _verified(self) -> str | None:
+        """Refuse data the estimator was not fitted on; word a drift that matters."""
+        fitted = again = np.zeros(0)
+        if self.family is LinearCore:
+            X = self._queries(self.X, "X")
+            refit = self._refitted(X, self.y, self.sample_weight, refit_preprocessing=False)
+            fitted, again = (
+                self._sign * np.ravel(e.predict(X.copy())) for e in (self.estimator, refit)
+            )
+        return self.core.verify(fitted, again)
+
+    def _refitted(
+        self, X: Any, y: Any, weights: Any, refit_preprocessing: bool, warm: Any = None
+    ) -> Any:
+        """A fresh fit of the estimator; its solver's complaints were heard at the first fit."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return inputs.refitted(
+                    self.estimator, X.copy(), y, weights, refit_preprocessing, warm
+                )
+        except (ValueError, TypeError) as failure:
+            raise HoldfastError(
+                f"{type(self._final).__name__} cannot be refitted on {len(y)} of the "
+                f"{self.rows.n} rows: {failure}"
+            ) from failure
 
     @property
     def drift(self) -> float:
@@ -194,7 +231,7 @@ class ErasableModel:
         queries = self._queries(Q)
         if len(queries) == 0:
             return np.zeros(0)
-        scores: Array = self.core.scores(self._features(queries))
+        scores: Array = self.core.scores(self.features(queries))
         return scores
 
     def score_gradients(self, Q: Any) -> Any:
@@ -206,7 +243,7 @@ class ErasableModel:
         if len(queries) == 0:
             gradients: Array = np.zeros(queries.shape)
         else:
-            gradients = self.core.score_gradients(self._features(queries))
+            gradients = self.core.score_gradients(self.features(queries))
             if self._preprocessing is not None:
                 gradients = self._preprocessing.pullback(queries, gradients)
         if isinstance(Q, pd.DataFrame):
@@ -243,7 +280,7 @@ class ErasableModel:
         queries = self._queries(Q)
         if len(queries) == 0:
             raise HoldfastError("deletions of no queries: Q has no rows")
-        found: Deletions = self.core.deletions(self._features(queries), of, method)
+        found: Deletions = self.core.deletions(self.features(queries), of, method)
         if of == "gradients" and self._preprocessing is not None:
             return self._pulled_back(found, queries)
         return found
@@ -286,12 +323,7 @@ class ErasableModel:
             warm = self.core.polished()
             if hasattr(self._final, "feature_names_in_"):
                 warm.feature_names_in_ = self._final.feature_names_in_
-        with warnings.catch_warnings():
-            # the refit is polished to its optimum below: where its solver stopped is no news
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            refitted = inputs.refitted(
-                self.estimator, self._queries(X, "X"), y, weights, refit_preprocessing, warm
-            )
+        refitted = self._refitted(self._queries(X, "X"), y, weights, refit_preprocessing, warm)
         ids = None if self.rows.subjects is None else self.rows.subjects[keep]
         return ErasableModel(refitted, X, y, ids, weights, self.favourable)
 
@@ -313,14 +345,23 @@ class ErasableModel:
         weights = inputs.weights(omega, self.rows.n, "omega")
         if weights is None:
             raise HoldfastError("omega is missing: one weight per training row")
+        self.rows.refuse_if_too_much(np.flatnonzero(weights == 0))
         inner: Reweighted = self.core.reweighted(weights)
 
         def z(Q: Any) -> Array:
-            return self._features(self._queries(Q))
+            return self.features(Q)
+
+        def pullback(Q: Any, v: Any) -> Array:
+            queries, v = z(Q), np.asarray(v, dtype=float)
+            if v.shape != (len(queries),) or not np.all(np.isfinite(v)):
+                raise HoldfastError(
+                    f"v must be one finite number for each of {len(queries)} queries"
+                )
+            return inner.pullback(queries, v)
 
         return Reweighted(
             scores=lambda Q: inner.scores(z(Q)),
-            pullback=lambda Q, v: inner.pullback(z(Q), np.asarray(v, dtype=float)),
+            pullback=pullback,
             derivatives=lambda Q: inner.derivatives(z(Q)),
             exact=inner.exact,
         )
@@ -360,8 +401,9 @@ class ErasableModel:
             return table.to_numpy()
         return table
 
-    def _features(self, queries: Any) -> Any:
+    def features(self, Q: Any) -> Any:
         """What the last step of the estimator sees: floats, or raw rows if it is only refitted."""
+        queries = self._queries(Q)
         if self.family is RefitCore:
             return queries
         if self._preprocessing is None:
@@ -385,3 +427,41 @@ class ErasableModel:
                 queries, inner(change, rows).reshape(q, width)
             )
         return replace(found, **changes)
+
+
+def _family(final: Any, preprocessing: Preprocessing | None) -> tuple[Any, str | None]:
+    """The core of an estimator; where it can only be refitted, why."""
+    if isinstance(final, KernelRidge) and final.kernel == "precomputed":
+        raise UnsupportedModelError(
+            "KernelRidge(kernel='precomputed') is not supported: a precomputed kernel matrix "
+            "cannot be evaluated at new points, so neither queries nor refits are possible. "
+            "Supported kernels: linear, rbf, poly (polynomial), laplacian"
+        )
+    family = FAMILIES.get(type(final))
+    if family is None:
+        return RefitCore, None
+    reason = UNSUPPORTED[family](final) if family in UNSUPPORTED else None
+    if reason is None and _n_targets(final) > 1:
+        raise UnsupportedModelError(
+            f"{type(final).__name__} was fitted on {_n_targets(final)} targets; one is supported"
+        )
+    if preprocessing is not None and inputs.cross_fits(preprocessing.transformer):
+        reason = (
+            "a TargetEncoder shows the training rows other values than it shows anybody else, so "
+            "the model's own features are not known"
+        )
+    if reason is not None:
+        return RefitCore, reason
+    if isinstance(final, KernelRidge) and final.kernel == "linear":
+        return LinearCore, None
+    return family, None
+
+
+def _n_targets(final: Any) -> int:
+    """How many targets a linear or kernel regressor was fitted on."""
+    if is_classifier(final):
+        return 1
+    weights = getattr(final, "coef_", getattr(final, "dual_coef_", None))
+    if weights is None or np.ndim(weights) < 2:
+        return 1
+    return int(weights.shape[1] if hasattr(final, "dual_coef_") else weights.shape[0])

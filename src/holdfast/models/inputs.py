@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import TargetEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from holdfast.errors import HoldfastError, UnsupportedModelError
@@ -36,11 +40,65 @@ def final_step(estimator: Any) -> Any:
         )
     check_is_fitted(estimator)
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    if isinstance(last, FrozenEstimator):
+        raise UnsupportedModelError(
+            "a FrozenEstimator is never refitted, so it forgets nothing: pass the estimator inside"
+        )
     if not (is_classifier(last) or is_regressor(last)):
         raise UnsupportedModelError(
             f"{type(last).__name__} is neither a regressor nor a classifier: it gives no score"
         )
     return last
+
+
+def flattened(estimator: Any) -> Any:
+    """A pipeline whose last step is a pipeline, as one pipeline of the same fitted steps."""
+    while isinstance(estimator, Pipeline) and isinstance(estimator.steps[-1][1], Pipeline):
+        *first, (name, last) = estimator.steps
+        whole = copy.copy(estimator)
+        whole.steps = [*first, *((f"{name}-{inner}", step) for inner, step in last.steps)]
+        estimator = whole
+    return estimator
+
+
+def fitted_names(estimator: Any) -> list[Any] | None:
+    """The names of the columns an estimator was fitted on, if it was fitted on a named frame."""
+    steps = (
+        [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+    )
+    for step in steps:
+        if step not in (None, "passthrough"):
+            names = getattr(step, "feature_names_in_", None)
+            return None if names is None else list(names)
+    return None
+
+
+def wants_frames(estimator: Any, X: Any) -> bool:
+    """Whether the estimator is to be given frames: as it was fitted, as far as can be told."""
+    if fitted_names(estimator) is not None:
+        return True
+    if not isinstance(X, pd.DataFrame):
+        return False
+    first = estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator
+    unnamed = not all(isinstance(name, str) for name in X.columns)
+    return unnamed or not hasattr(first, "n_features_in_")
+
+
+def cross_fits(transformer: Any) -> bool:
+    """Whether a transformer shows the training rows something else than other rows."""
+    if isinstance(transformer, TargetEncoder):
+        return True
+    if isinstance(transformer, Pipeline):
+        return any(cross_fits(step) for _, step in transformer.steps)
+    if isinstance(transformer, ColumnTransformer):
+        return any(cross_fits(part) for _, part, _ in transformer.transformers_)
+    return False
+
+
+def positive_number(name: str, value: Any) -> None:
+    """Refuse what is not a finite number above 0."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
+        raise HoldfastError(f"{name} must be a number above 0, got {value!r}")
 
 
 def table(rows: Any, what: str) -> Any:
@@ -54,7 +112,10 @@ def table(rows: Any, what: str) -> Any:
         raise HoldfastError(f"{what} must be dense: call .toarray() on the sparse matrix")
     if isinstance(rows, pd.Series):
         raise HoldfastError(f"{what} must be a table of rows, got one Series: use .to_frame().T")
-    found = np.asarray(rows)
+    try:
+        found = np.asarray(rows)
+    except ValueError:
+        raise HoldfastError(f"{what} must be a table whose rows are all equally long") from None
     if found.ndim != 2:
         raise HoldfastError(
             f"{what} must be a table of shape (rows, columns), got shape {found.shape}"
@@ -65,6 +126,9 @@ def table(rows: Any, what: str) -> Any:
 def numbers(rows: Any) -> Array:
     """A table as finite floats; the error names the first cell that is not."""
     names = list(rows.columns) if isinstance(rows, pd.DataFrame) else None
+    kinds = [c.kind for c in rows.dtypes] if names else [rows.dtype.kind]
+    if any(kind in "mMc" for kind in kinds):
+        raise HoldfastError("dates and complex numbers are no features: turn them into numbers")
 
     def shown(k: int) -> str:
         return f"column {names[k]!r}" if names else f"column {k}"
@@ -113,7 +177,10 @@ def weights(given: Any, n: int, name: str = "sample_weight") -> Array | None:
     """Non-negative finite weights, one per row."""
     if given is None:
         return None
-    found = np.asarray(given, dtype=np.float64)
+    try:
+        found = np.array(given, dtype=np.float64)
+    except (ValueError, TypeError):
+        raise HoldfastError(f"{name} must be numbers, one for each of {n} rows") from None
     if found.shape != (n,):
         raise HoldfastError(f"{name} must have one number for each of {n} rows, got {found.shape}")
     if not np.all(np.isfinite(found)) or found.min() < 0:
@@ -127,7 +194,8 @@ def subject_ids(given: Any, n: int) -> npt.NDArray[Any] | None:
     """Whose row each is, or ``None``."""
     if given is None:
         return None
-    found = np.asarray(given)
+    found = np.empty(len(given), dtype=object)
+    found[:] = list(given)
     if found.shape != (n,):
         raise HoldfastError(
             f"subjects must name the owner of each of the {n} rows, got shape {found.shape}"
@@ -142,7 +210,7 @@ def oriented_target(
     estimator: Any, y: Any, n: int, favourable: Any
 ) -> tuple[npt.NDArray[Any], Array, npt.NDArray[np.intp] | None, int]:
     """Labels as given, as numbers with the good outcome up, class codes, and the orientation."""
-    labels = np.asarray(y)
+    labels = np.array(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
@@ -221,6 +289,8 @@ def refitted(
         else:
             X = before.transform(X)
         transformers = before.steps
+        if warm is not None and X.shape[1] != warm.n_features_in_:
+            warm = None  # a category went with the rows: there are no weights to go on from
     fresh = copy.copy(estimator)
     fresh.steps = [*transformers, (name, _refit_step(last, X, y, sample_weight, warm))]
     return fresh

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,46 +99,55 @@ linear = Kernel(_linear_values, _linear_slopes)
 
 def gaussian(gamma: float) -> Kernel:
     r""":math:`K = \exp(−γ ‖x − x'‖²)`, scikit-learn's convention."""
+    return Kernel(partial(_gaussian_values, gamma), partial(_gaussian_slopes, gamma))
 
-    def values(A: Array, B: Array, inner: Array) -> Array:
-        inner *= -2.0
-        inner += np.einsum("ij,ij->i", A, A)[:, None]
-        inner += np.einsum("ij,ij->i", B, B)
-        np.maximum(inner, 0.0, out=inner)
-        inner *= -gamma
-        return np.exp(inner, out=inner)
 
-    def slopes(A: Array, B: Array) -> tuple[Array, Array]:
-        k = 2.0 * gamma * values(A, B, A @ B.T)
-        return k, -k
+def _gaussian_values(gamma: float, A: Array, B: Array, inner: Array) -> Array:
+    inner *= -2.0
+    inner += np.einsum("ij,ij->i", A, A)[:, None]
+    inner += np.einsum("ij,ij->i", B, B)
+    np.maximum(inner, 0.0, out=inner)
+    inner *= -gamma
+    return np.exp(inner, out=inner)
 
-    return Kernel(values, slopes)
+
+def _gaussian_slopes(gamma: float, A: Array, B: Array) -> tuple[Array, Array]:
+    k = 2.0 * gamma * _gaussian_values(gamma, A, B, A @ B.T)
+    return k, -k
 
 
 def polynomial(gamma: float, degree: float, coef0: float) -> Kernel:
     r""":math:`K = (γ x·x' + c)^{degree}`."""
+    return Kernel(
+        partial(_polynomial_values, gamma, degree, coef0),
+        partial(_polynomial_slopes, gamma, degree, coef0),
+    )
 
-    def values(A: Array, B: Array, inner: Array) -> Array:
-        return (gamma * inner + coef0) ** degree
 
-    def slopes(A: Array, B: Array) -> tuple[Array, Array]:
-        a = degree * gamma * (gamma * (A @ B.T) + coef0) ** (degree - 1)
-        return a, np.zeros_like(a)
+def _polynomial_values(
+    gamma: float, degree: float, coef0: float, A: Array, B: Array, inner: Array
+) -> Array:
+    return (gamma * inner + coef0) ** degree
 
-    return Kernel(values, slopes)
+
+def _polynomial_slopes(
+    gamma: float, degree: float, coef0: float, A: Array, B: Array
+) -> tuple[Array, Array]:
+    a = degree * gamma * (gamma * (A @ B.T) + coef0) ** (degree - 1)
+    return a, np.zeros_like(a)
 
 
 def laplacian(gamma: float) -> Kernel:
     r""":math:`K = \exp(−γ ‖x − x'‖_1)`; its derivative at a kink is taken as 0."""
+    return Kernel(partial(_laplacian_values, gamma), None, gamma)
 
-    def values(A: Array, B: Array, inner: Array) -> Array:
-        inner[:] = 0.0
-        for k in range(A.shape[1]):
-            inner += np.abs(A[:, k, None] - B[:, k])
-        inner *= -gamma
-        return np.exp(inner, out=inner)
 
-    return Kernel(values, None, gamma)
+def _laplacian_values(gamma: float, A: Array, B: Array, inner: Array) -> Array:
+    inner[:] = 0.0
+    for k in range(A.shape[1]):
+        inner += np.abs(A[:, k, None] - B[:, k])
+    inner *= -gamma
+    return np.exp(inner, out=inner)
 
 
 def _angles(A: Array, B: Array, inner: Array) -> tuple[Array, Array, Array]:
@@ -186,7 +196,6 @@ def of_kernel_ridge(estimator: Any, d: int) -> Kernel | None:
     """The kernel of a scikit-learn ``KernelRidge``, or ``None`` if it is not one of ours."""
     gamma = 1.0 / d if estimator.gamma is None else float(estimator.gamma)
     known = {
-        "linear": lambda: linear,
         "rbf": lambda: gaussian(gamma),
         "laplacian": lambda: laplacian(gamma),
         "poly": lambda: polynomial(gamma, estimator.degree, estimator.coef0),

@@ -12,72 +12,73 @@ which is :math:`C_{:S} P_{SS}^{-1} r_S` with :math:`C = Φ̌ A^{-1} Φᵀ Ω^{1/
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.linear_model import Ridge
+from scipy import linalg
 
-from holdfast.errors import DataMismatchError, UnsupportedModelError
-from holdfast.models.deletions import LowRankDeletions
-from holdfast.models.design import Design, features, functional_features
-from holdfast.models.drift import warning_of
+from holdfast.errors import DataMismatchError, SingularDeletionError
+from holdfast.models.deletions import FLOOR, LowRankDeletions
+from holdfast.models.design import Design, centre_of, features, functional_features
+from holdfast.models.drift import spread_of, warning_of
 from holdfast.models.reweighting import Reweighted
 from holdfast.models.rows import Array, TrainingRows
 
-_ITERATIVE = ("sag", "saga", "lsqr", "sparse_cg", "lbfgs")
-
 
 class LinearCore:
-    """scikit-learn's ``LinearRegression`` and ``Ridge`` as models that can forget."""
+    """scikit-learn's ``LinearRegression`` and ``Ridge`` as models that can forget.
+
+    Also ``KernelRidge`` with the linear kernel, which is ridge regression without an intercept.
+    """
 
     approximations = ("exact", "jackknife")
 
     def __init__(
         self, estimator: Any, X: Array, y: Array, weights: Array, rows: TrainingRows, sign: int
     ):
-        _refuse_variants(estimator)
-        self.intercept = bool(estimator.fit_intercept)
+        self.intercept = bool(getattr(estimator, "fit_intercept", False))
         self.rows = rows
-        phi = features(X, self.intercept)
-        alpha = float(np.ravel(estimator.alpha)[0]) if isinstance(estimator, Ridge) else 0.0
-        self.penalty = np.full(phi.shape[1], alpha)
+        self.centre = centre_of(X, weights, self.intercept)
+        phi = features(X, self.centre)
+        self.penalty = np.full(phi.shape[1], float(np.ravel(getattr(estimator, "alpha", 0.0))[0]))
         if self.intercept:
             self.penalty[0] = 0.0
-        self._phi, self._y, self._weights = phi, y, weights
+        self._y, self._weights = y, weights
         root = np.sqrt(weights)
         self.design = Design(root[:, None] * phi, self.penalty, self.intercept)
-        self._t = self.design.U.T @ (root * y)
-        self.theta = self.design.parameters(self._t)
-        self.residuals = root * y - self.design.U @ self._t
-        self._estimator, self._X, self._sign = estimator, X, sign
-        fitted, optimal = sign * estimator.predict(X), phi @ self.theta
-        self._spread = float(np.std(optimal)) or float(np.std(y)) or 1.0
-        self.drift = float(np.max(np.abs(fitted - optimal))) / self._spread
+        t = self.design.U.T @ (root * y)
+        self.theta = self.design.parameters(t)
+        self.residuals = root * y - self.design.U @ t
+        self._fitted, self._raw_residuals = phi @ self.theta, y - phi @ self.theta
+        self._spread = spread_of(self._fitted, y)
+        self._name = type(estimator).__name__
+        # sag and saga shuffle: a refit need not give quite the same model
+        self._tolerance = 1e-2 if getattr(estimator, "solver", "") in ("sag", "saga") else 1e-6
+        self.drift = float("nan")
 
-    def verify(self) -> str | None:
-        """Refit the estimator as it is: other scores mean other data."""
-        estimator, X, sign = self._estimator, self._X, self._sign
-        again = clone(estimator).fit(X, sign * self._y, self._weights)
-        worst = float(np.max(np.abs(estimator.predict(X) - again.predict(X))))
-        tolerance = 1e-2 if getattr(estimator, "solver", None) in _ITERATIVE else 1e-6
-        name = type(estimator).__name__
-        if worst > tolerance * self._spread:
+    def verify(self, fitted: Array, again: Array) -> str | None:
+        """Other scores of the same estimator refitted on these data mean other data."""
+        worst = float(np.max(np.abs(fitted - again)))
+        if worst > self._tolerance * self._spread:
             raise DataMismatchError(
-                f"X and y are not the data this {name} was fitted on: refitted on them, its score "
-                f"of a training row differs by up to {worst:.3g} ({worst / self._spread:.2g} "
-                "standard deviations of the scores). Pass the training data themselves, in the "
-                "same row order, with the sample_weight of the fit if any"
+                f"X and y are not the data this {self._name} was fitted on: refitted on them, its "
+                f"score of a training row differs by up to {worst:.3g} "
+                f"({worst / self._spread:.2g} standard deviations of the scores). Pass the "
+                "training data themselves, in the same row order, with the sample_weight of the "
+                "fit if any"
             )
+        self.drift = float(np.max(np.abs(fitted - self._fitted))) / self._spread
         return warning_of(
             self.drift,
-            f"{name}'s solver cut off directions of the data that are small in their units but "
-            "not zero; scale the features, or lower its tol (0 for LinearRegression)",
+            f"{self._name}'s solver stopped early, or cut off directions of the data that are "
+            "small in their units but not zero; scale the features, or lower its tol (0 for "
+            "LinearRegression)",
         )
 
     def scores(self, X: Array) -> Array:
         """``Φ̌ θ``."""
-        return features(X, self.intercept) @ self.theta
+        return features(X, self.centre) @ self.theta
 
     def score_gradients(self, X: Array) -> Array:
         """The coefficients, once for every query."""
@@ -88,7 +89,7 @@ class LinearCore:
         self, X: Array, of: str = "scores", method: str | None = None
     ) -> LowRankDeletions:
         """The exact triple, or (``method="jackknife"``) its first-order part."""
-        phi, shape = functional_features(X, of, self.intercept)
+        phi, shape = functional_features(X, of, self.centre)
         return LowRankDeletions(
             queries=self.design.whiten(phi),
             factor=self.design.U,
@@ -99,38 +100,50 @@ class LinearCore:
             exact=method != "jackknife",
         )
 
+    def first_order(self, X: Array) -> tuple[LowRankDeletions, Array]:
+        """Scores of ``X`` and the one gradient they share, as functionals; and the gradient."""
+        scores = self.deletions(X, "scores", None)
+        slopes = self.deletions(X[:1], "gradients", None)
+        queries = np.concatenate([scores.queries, slopes.queries])
+        return replace(scores, queries=queries, shape=(len(queries),)), self.score_gradients(X[:1])
+
     def reweighted(self, omega: Array) -> Reweighted:
-        r"""The fit for other sample weights: ``∂f/∂ω_i = φ̌ A(ω)⁻¹ φ_i (y_i − φ_i θ(ω))``."""
-        root = np.sqrt(self._weights * omega)
-        design = Design(root[:, None] * self._phi, self.penalty, self.intercept)
-        theta = design.parameters(design.U.T @ (root * self._y))
-        residuals = self._weights * (self._y - self._phi @ theta)
-        train = design.whiten(self._phi)
+        r"""The fit for other weights: ``∂f/∂ω_i = φ̌ A(ω)⁻¹ φ_i (y_i − φ_i θ(ω))``.
+
+        In whitened coordinates ``A(ω)`` is ``I − Uᵀ diag(1 − ω) U``: small and well scaled.
+        """
+        U, root = self.design.U, np.sqrt(self._weights)
+        curvature = np.eye(self.design.rank) - (U.T * (1.0 - omega)) @ U
+        try:
+            factor = linalg.cho_factor(curvature)
+            if np.min(np.diag(factor[0])) ** 2 < FLOOR:
+                raise linalg.LinAlgError
+        except linalg.LinAlgError:
+            gone = np.flatnonzero(omega == 0)
+            raise SingularDeletionError("these row weights leave a singular fit", gone) from None
+        t = linalg.cho_solve(factor, U.T @ (omega * root * self._y))
+        residuals = root * self._y - U @ t
+
+        def whiten(X: Array) -> Array:
+            return self.design.whiten(features(X, self.centre))
+
+        def pullback(X: Array, v: Array) -> Array:
+            return residuals * (U @ linalg.cho_solve(factor, v @ whiten(X)))
+
         return Reweighted(
-            scores=lambda X: features(X, self.intercept) @ theta,
-            pullback=lambda X, v: (
-                residuals * (train @ (design.whiten(features(X, self.intercept)).T @ v))
-            ),
-            derivatives=lambda X: (
-                (design.whiten(features(X, self.intercept)) @ train.T) * residuals
-            ),
+            scores=lambda X: whiten(X) @ t,
+            pullback=pullback,
+            derivatives=lambda X: (linalg.cho_solve(factor, whiten(X).T).T @ U.T) * residuals,
         )
 
     def leave_one_out(self) -> Array:
         """Every training row's score by the model fitted without it."""
         diagonal = 1.0 - np.einsum("ij,ij->i", self.design.U, self.design.U)
-        raw = self._y - self._phi @ self.theta
-        return self._y - raw / np.where(diagonal > 1e-8, diagonal, np.nan)
+        return self._y - self._raw_residuals / np.where(diagonal > FLOOR, diagonal, np.nan)
 
 
-def _refuse_variants(estimator: Any) -> None:
-    name = type(estimator).__name__
+def unsupported(estimator: Any) -> str | None:
+    """Why an estimator of this family has no algebra, if so."""
     if getattr(estimator, "positive", False):
-        raise UnsupportedModelError(
-            f"{name}(positive=True) is constrained least squares: its deletions have no closed "
-            "form. Supported: positive=False"
-        )
-    if np.ndim(estimator.coef_) > 1 and len(estimator.coef_) > 1:
-        raise UnsupportedModelError(
-            f"{name} was fitted on {len(estimator.coef_)} targets; one is supported"
-        )
+        return "positive=True makes it constrained least squares, which has no closed form"
+    return None

@@ -10,7 +10,7 @@ score by :math:`C_{:S} P_{SS}^{-1} r_S` with :math:`v = ω p (1 − p)`, :math:`
 
 Keeping the full Hessian instead (:math:`P = I`) is the infinitesimal jackknife. Both assume an
 optimum, so the fitted parameters are polished by Newton's method first. The effect of one given
-deletion is read off after a second step with the same Hessian, which costs one pass over the data.
+deletion is read off after a second step from there, which costs one pass over the data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.deletions import LowRankDeletions
-from holdfast.models.design import Design, features, functional_features
+from holdfast.models.design import Design, centre_of, features, functional_features
 from holdfast.models.drift import drift_between, gradient_share, judge
 from holdfast.models.reweighting import Reweighted
 from holdfast.models.rows import Array, Positions, TrainingRows
@@ -38,20 +38,23 @@ class LogisticCore:
     def __init__(
         self, estimator: Any, X: Array, y: Array, weights: Array, rows: TrainingRows, sign: int
     ):
-        _refuse_variants(estimator)
         self.rows = rows
         self.intercept = bool(estimator.fit_intercept)
         self.balanced = estimator.class_weight == "balanced"
-        self._phi, self._y = features(X, self.intercept), y
+        self.centre = centre_of(X, weights, self.intercept)
+        self._phi, self._y = features(X, self.centre), y
+        self._penalised = bool(np.isfinite(estimator.C))
         self._weights = weights * _class_weights(estimator, y, weights, sign)
         self.penalty = np.full(self._phi.shape[1], 1.0 / estimator.C)
         if self.intercept:
             self.penalty[0] = 0.0
-        fitted = sign * np.concatenate(
-            [estimator.intercept_ if self.intercept else [], np.ravel(estimator.coef_)]
-        )
+        coefficients = np.ravel(estimator.coef_).astype(np.float64)
+        if self.centre is not None:
+            shifted = estimator.intercept_ + coefficients @ self.centre
+            coefficients = np.concatenate([shifted, coefficients])
+        fitted = sign * coefficients
         self.theta = self._optimum(fitted, self._weights)
-        self.drift = drift_between(self._phi @ fitted, self._phi @ self.theta)
+        self.drift = drift_between(self._phi @ fitted, self._phi @ self.theta, y)
         errors = self._weights * (y - expit(self._phi @ fitted))
         self.gradient_share = gradient_share(
             self._phi.T @ errors - self.penalty * fitted,
@@ -86,12 +89,11 @@ class LogisticCore:
             while (candidate := objective(theta + length * step)) > value + rounding:
                 length /= 2.0
             theta, value = theta + length * step, candidate
-            if float(np.max(np.abs(phi @ theta))) > 1e3:
+            if not self._penalised and float(np.max(np.abs(phi @ theta))) > 1e3:
                 break
         raise HoldfastError(
-            "this logistic regression has no finite optimum: the two classes can be separated "
-            "perfectly and the penalty is too weak to hold the coefficients. Fit it with a "
-            "smaller C"
+            "no optimum of this logistic regression was found: without a penalty, classes that "
+            "can be separated perfectly have none. Fit it with a smaller C"
         )
 
     def _linearised(self, theta: Array, weights: Array) -> tuple[Design, Array]:
@@ -102,13 +104,13 @@ class LogisticCore:
         residuals = root * (2.0 * self._y - 1.0) * np.exp(-0.5 * margin)
         return Design(curvature[:, None] * self._phi, self.penalty, self.intercept), residuals
 
-    def verify(self) -> str | None:
+    def verify(self, fitted: Array, again: Array) -> str | None:
         """The drift to the optimum tells whether these are the data of the fit."""
         return judge(self.drift, self.gradient_share, "LogisticRegression", self._advice)
 
     def scores(self, X: Array) -> Array:
         """Log-odds of the favourable class."""
-        return features(X, self.intercept) @ self.theta
+        return features(X, self.centre) @ self.theta
 
     def score_gradients(self, X: Array) -> Array:
         """The coefficients, once for every query."""
@@ -120,7 +122,7 @@ class LogisticCore:
     ) -> LowRankDeletions:
         """The triple of one Newton step, or (``method="jackknife"``) of the jackknife."""
         self._refuse_balanced("deletions")
-        phi, shape = functional_features(X, of, self.intercept)
+        phi, shape = functional_features(X, of, self.centre)
         queries = self.design.whiten(phi)
 
         def second_step(change: Array, rows: Positions) -> Array:
@@ -138,14 +140,16 @@ class LogisticCore:
         )
 
     def _correction(self, change: Array, rows: Positions) -> Array:
-        """A second Newton step from where the first one led, with the same Hessian, whitened."""
+        """A second Newton step, from where the first one led, in whitened coordinates."""
         theta = self.theta - self.design.parameters(change)
-        errors = self._weights * (self._y - expit(self._phi @ theta))
-        errors[rows] = 0.0
-        gradient = self.design.T.T @ (self._phi.T @ errors - self.penalty * theta)
-        U = self.design.U[rows]
-        remaining = np.eye(self.design.rank) - U.T @ U
-        step: Array = linalg.solve(remaining, gradient, assume_a="pos")
+        p = expit(self._phi @ theta)
+        weights = self._weights.copy()
+        weights[rows] = 0.0
+        gradient = self._phi.T @ (weights * (self._y - p)) - self.penalty * theta
+        hessian = (self._phi.T * (weights * p * (1.0 - p))) @ self._phi
+        hessian[np.diag_indices_from(hessian)] += self.penalty
+        T = self.design.T
+        step: Array = _scaled_solve(T.T @ hessian @ T, T.T @ gradient)
         return step
 
     def reweighted(self, omega: Array) -> Reweighted:
@@ -158,10 +162,10 @@ class LogisticCore:
         train = design.whiten(self._phi)
 
         def whiten(X: Array) -> Array:
-            return design.whiten(features(X, self.intercept))
+            return design.whiten(features(X, self.centre))
 
         return Reweighted(
-            scores=lambda X: features(X, self.intercept) @ theta,
+            scores=lambda X: features(X, self.centre) @ theta,
             pullback=lambda X, v: residuals * (train @ (whiten(X).T @ v)),
             derivatives=lambda X: (whiten(X) @ train.T) * residuals,
         )
@@ -203,20 +207,13 @@ def _class_weights(estimator: Any, y: Array, weights: Array, sign: int) -> Array
     return found
 
 
-def _refuse_variants(estimator: Any) -> None:
+def unsupported(estimator: Any) -> str | None:
+    """Why an estimator of this family has no algebra, if so."""
     if estimator.solver == "liblinear":
-        raise UnsupportedModelError(
-            "LogisticRegression(solver='liblinear') penalises the intercept too; supported "
-            "solvers: lbfgs, newton-cg, newton-cholesky, sag, saga"
-        )
+        return "solver='liblinear' penalises the intercept too (lbfgs and newton solvers do not)"
     penalty = getattr(estimator, "penalty", "deprecated")
-    l1 = penalty in ("l1", "elasticnet") or (penalty == "deprecated" and estimator.l1_ratio)
-    if l1:
-        raise UnsupportedModelError(
-            "LogisticRegression with an L1 or elastic-net penalty is not smooth: its deletions "
-            "have no Newton step. Supported: L2 (any C)"
-        )
+    if penalty in ("l1", "elasticnet") or (penalty == "deprecated" and estimator.l1_ratio):
+        return "an L1 or elastic-net penalty is not smooth (L2 is)"
     if penalty is None:
-        raise UnsupportedModelError(
-            "LogisticRegression(penalty=None): write it as C=np.inf, which means the same"
-        )
+        return "penalty=None is not read here; C=np.inf means the same"
+    return None

@@ -74,7 +74,6 @@ class NetworkCore:
     def __init__(
         self, estimator: Any, X: Array, y: Array, weights: Array, rows: TrainingRows, sign: int
     ):
-        _refuse_variants(estimator)
         self.rows = rows
         self.activation = ACTIVATIONS[estimator.activation]
         self.classifier = estimator.out_activation_ == "logistic"
@@ -94,7 +93,7 @@ class NetworkCore:
         )
         self.theta, self.gradient_norm = self._polished(fitted)
         self.drift = drift_between(
-            self._forward(fitted, self._x)[0], self._forward(self.theta, self._x)[0]
+            self._forward(fitted, self._x)[0], self._forward(self.theta, self._x)[0], y
         )
         gradients = self._row_gradients(fitted)
         self.gradient_share = gradient_share(
@@ -107,7 +106,7 @@ class NetworkCore:
             "iterations; use solver='lbfgs' with a larger max_iter and a smaller tol"
         )
 
-    def verify(self) -> str | None:
+    def verify(self, fitted: Array, again: Array) -> str | None:
         """The drift to the stationary point tells whether these are the data of the fit."""
         return judge(self.drift, self.gradient_share, self._name, self._advice)
 
@@ -239,6 +238,14 @@ class NetworkCore:
         flat = vectors[:, np.abs(values) <= noise]
         gradients = self._row_gradients(self.theta)
         seen = float(np.abs(gradients @ flat).max(initial=0.0))
+        total = gradients.sum(axis=0) + self.penalty * self.theta
+        if gradient_share(total, np.linalg.norm(gradients, axis=1)) > 1e-5:
+            raise UnsupportedModelError(
+                f"no stationary point was found near the fitted weights (gradient norm "
+                f"{self.gradient_norm:.1e} after polishing; with relu the optimum can sit on a "
+                "kink), and derivatives predict nothing elsewhere. activation='logistic' or "
+                "'tanh' and a larger alpha help; without(rows) works as it is"
+            )
         if values[0] < -noise or seen > 1e-6 * np.abs(gradients).max():
             raise UnsupportedModelError(
                 f"the Hessian at the polished weights is not positive definite (smallest "
@@ -322,18 +329,17 @@ def _with_ones(X: Array) -> Array:
     return np.column_stack([X, np.ones(len(X))])
 
 
-def _refuse_variants(estimator: Any) -> None:
-    name = type(estimator).__name__
+def unsupported(estimator: Any) -> str | None:
+    """Why an estimator of this family has no algebra, if so."""
     if estimator.n_layers_ != 3:
-        raise UnsupportedModelError(
-            f"{name} has {estimator.n_layers_ - 2} hidden layers; one is supported"
-        )
+        return f"it has {estimator.n_layers_ - 2} hidden layers, and one is supported"
     if estimator.n_outputs_ != 1:
-        raise UnsupportedModelError(f"{name} has {estimator.n_outputs_} outputs; one is supported")
-    if getattr(estimator, "loss", "squared_error") == "poisson":
-        raise UnsupportedModelError(f"{name}(loss='poisson') is not supported; squared_error is")
+        return f"it has {estimator.n_outputs_} outputs, and one is supported"
+    if getattr(estimator, "loss", "") == "poisson":
+        return "loss='poisson' is not supported (squared_error is)"
     if estimator.early_stopping and estimator.solver != "lbfgs":
-        raise UnsupportedModelError(
-            f"{name}(early_stopping=True) holds part of the rows out of the fit and stops before "
-            "the optimum: which rows were used is not known. Fit with early_stopping=False"
+        return (
+            "early_stopping=True holds part of the rows out of the fit and stops before the "
+            "optimum (early_stopping=False does not)"
         )
+    return None

@@ -49,14 +49,14 @@ class Preprocessing:
 
     def transform(self, rows: Any) -> Array:
         """The features of raw rows, dense and finite."""
-        out = _transformed(self.transformer, rows)
-        out = np.asarray(out.toarray() if sparse.issparse(out) else out)
-        if out.dtype.kind not in "fiub":
+        out = _transformed(self.transformer, rows.copy())  # some transformers work in place
+        try:
+            out = np.asarray(out.toarray() if sparse.issparse(out) else out, dtype=np.float64)
+        except (ValueError, TypeError):
             raise HoldfastError(
-                f"the pipeline's preprocessing puts out {out.dtype} values, not numbers: encode "
-                "text columns, for example with OneHotEncoder"
-            )
-        out = out.astype(np.float64)
+                "the pipeline's preprocessing puts out values that are not numbers: encode text "
+                "columns, for example with OneHotEncoder"
+            ) from None
         bad = np.argwhere(~np.isfinite(out))
         if bad.size:
             raise HoldfastError(
@@ -73,7 +73,7 @@ class Preprocessing:
 def _transformed(transformer: Any, rows: Any) -> Any:
     try:
         return transformer.transform(rows)
-    except (ValueError, TypeError, KeyError) as refusal:
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as refusal:
         raise HoldfastError(
             f"the pipeline's preprocessing does not accept these rows: {refusal}"
         ) from refusal
@@ -88,7 +88,7 @@ def _pull(transformer: Any, rows: Any, gradient: Array) -> Array:
     raise UnsupportedModelError(
         f"gradients do not pass through {type(transformer).__name__}. They pass through: "
         f"{', '.join(sorted(kind.__name__ for kind in PULLBACKS))}. Behind other transformers, "
-        "methods that need only scores work (growing-spheres, deletions, without)"
+        "scores, deletions and without work"
     )
 
 
@@ -115,6 +115,7 @@ def _column_transformer(transformer: Any, rows: Any, gradient: Array) -> Array:
         if inputs.size:
             given = rows.iloc[:, inputs] if hasattr(rows, "iloc") else rows[:, inputs]
             share = gradient[..., transformer.output_indices_[name]]
+            share = share * (transformer.transformer_weights or {}).get(name, 1.0)
             back[..., inputs] += _pull(part, given, share)
     return back
 
@@ -143,11 +144,12 @@ def _column_positions(transformer: Any, columns: Any) -> Any:
 def _feature_union(union: Any, rows: Any, gradient: Array) -> Array:
     back = np.zeros((*gradient.shape[:-1], _n_columns(rows)))
     start = 0
-    for _, part in union.transformer_list:
+    for name, part in union.transformer_list:
         if part == "drop":
             continue
         width = _n_columns(rows) if part == "passthrough" else _n_columns(_transformed(part, rows))
-        back += _pull(part, rows, gradient[..., start : start + width])
+        weight = (union.transformer_weights or {}).get(name, 1.0)
+        back += _pull(part, rows, weight * gradient[..., start : start + width])
         start += width
     return back
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import UnsupportedModelError
+from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.rows import Array, TrainingRows
 
 #: probabilities are kept this far from 0 and 1, so that log-odds stay finite (±13.8)
@@ -23,31 +23,52 @@ class RefitCore:
     approximations: tuple[str, ...] = ()
     drift = float("nan")
 
-    def __init__(self, estimator: Any, rows: TrainingRows, sign: int):
-        self.estimator, self.rows, self.sign = estimator, rows, sign
+    def __init__(self, estimator: Any, rows: TrainingRows, sign: int, reason: str | None = None):
+        self.estimator, self.rows, self.sign, self.reason = estimator, rows, sign, reason
 
-    def verify(self) -> str | None:
+    def verify(self, fitted: Array, again: Array) -> str | None:
         """Nothing to check against: a refit need not give the same model."""
         return None
 
     def scores(self, X: Any) -> Array:
         """Scores of raw rows, as the estimator itself takes them."""
+        try:
+            scores = self._scores(X)
+        except HoldfastError:
+            raise
+        except (ValueError, TypeError, KeyError) as refusal:
+            raise HoldfastError(
+                f"{type(self.estimator).__name__} does not accept these rows: {refusal}"
+            ) from refusal
+        if scores.ndim != 1:
+            raise UnsupportedModelError(
+                f"{type(self.estimator).__name__} predicts {scores.shape[1]} targets; one is "
+                "supported"
+            )
+        return scores
+
+    def _scores(self, X: Any) -> Array:
         if self.rows.classes is None:
-            return self.sign * np.asarray(self.estimator.predict(X), dtype=float)
+            return self.sign * _flat(np.asarray(self.estimator.predict(X), dtype=float))
         if hasattr(self.estimator, "predict_proba"):
             column = 1 if self.sign > 0 else 0
             p = np.asarray(self.estimator.predict_proba(X), dtype=float)[:, column]
             p = np.clip(p, CLIP, 1.0 - CLIP)
             return np.log(p) - np.log1p(-p)
-        return self.sign * np.asarray(self.estimator.decision_function(X), dtype=float)
+        if hasattr(self.estimator, "decision_function"):
+            return self.sign * np.asarray(self.estimator.decision_function(X), dtype=float)
+        raise UnsupportedModelError(
+            f"{type(self.estimator).__name__} gives neither probabilities nor decision values "
+            "(a VotingClassifier does with voting='soft')"
+        )
 
     def _refuse(self, what: str) -> UnsupportedModelError:
         name = type(self.estimator).__name__
+        why = self.reason or "what a deletion does to it is only known by refitting"
         return UnsupportedModelError(
-            f"{name} has no {what}: what a deletion does to it is only known by refitting. "
-            "What works: scores and without(rows). Models with the algebra: LinearRegression, "
-            "Ridge, KernelRidge, NTKRegressor, LSSVMClassifier, LogisticRegression, "
-            "MLPClassifier and MLPRegressor with one hidden layer"
+            f"{name} has no {what}: {why}. What works: scores and without(rows). Models with the "
+            "algebra: LinearRegression, Ridge, KernelRidge, NTKRegressor, LSSVMClassifier, "
+            "LogisticRegression (L2), MLPClassifier and MLPRegressor with one hidden layer"
         )
 
     def score_gradients(self, X: Any) -> Array:
@@ -61,3 +82,8 @@ class RefitCore:
     def reweighted(self, omega: Array) -> Any:
         """Refused."""
         raise self._refuse("closed form in the row weights")
+
+
+def _flat(predictions: Array) -> Array:
+    """(q, 1) as (q,): some regressors answer a column where the labels were one."""
+    return predictions[:, 0] if predictions.ndim == 2 and predictions.shape[1] == 1 else predictions

@@ -45,7 +45,7 @@ class TrainingRows:
                 "this model knows no subjects: pass subjects= (one id per training row) to "
                 "erasable(), or delete by row position"
             )
-        names = np.asarray([str(s) for s in self.subjects])
+        names = np.asarray([as_text(s) for s in self.subjects])
         order = np.argsort(names, kind="stable")
         found, starts = np.unique(names[order], return_index=True)
         return dict(zip(found.tolist(), np.split(order, starts[1:]), strict=True))
@@ -63,13 +63,13 @@ class TrainingRows:
         if (rows is None) == (subjects is None):
             raise HoldfastError("say which rows to delete: either rows= or subjects=, not both")
         found = self._of_subjects(subjects) if rows is None else self._as_positions(rows)
-        self._refuse_if_too_much(found)
+        self.refuse_if_too_much(found)
         return found
 
     def _of_subjects(self, subjects: Any) -> Positions:
         if isinstance(subjects, str) or not isinstance(subjects, Iterable):
             subjects = [subjects]
-        wanted = [str(s) for s in subjects]
+        wanted = [as_text(s) for s in subjects]
         unknown = [s for s in wanted if s not in self.rows_of_subject]
         if unknown:
             raise HoldfastError(
@@ -83,7 +83,10 @@ class TrainingRows:
         return np.sort(np.concatenate([self.rows_of_subject[s] for s in wanted]))
 
     def _as_positions(self, rows: Any) -> Positions:
-        given = np.asarray(rows)
+        try:
+            given = np.asarray(rows)
+        except ValueError:
+            raise HoldfastError("rows must be one position or a flat list of them") from None
         if given.ndim > 1:
             raise HoldfastError(f"rows must be one position or a flat list, got {given.ndim}-d")
         given = np.atleast_1d(given)
@@ -104,7 +107,8 @@ class TrainingRows:
             raise HoldfastError(f"row {int(once[counts > 1][0])} is named more than once")
         return given.astype(np.intp)
 
-    def _refuse_if_too_much(self, rows: Positions) -> None:
+    def refuse_if_too_much(self, rows: Positions) -> None:
+        """Raise where nothing, or nothing of a class, would be left."""
         if rows.size >= self.n:
             raise SingularDeletionError(
                 f"all {self.n} training rows would be deleted: nothing is left to fit", rows
@@ -120,7 +124,7 @@ class TrainingRows:
             if gone.size:
                 culprits = rows[self.classes[rows] == gone[0]]
                 raise SingularDeletionError(
-                    f"deleting rows {_listed(culprits)} would leave no training row of one of "
+                    f"deleting rows {listed(culprits)} would leave no training row of one of "
                     "the two classes: there is no classifier without them",
                     culprits,
                 )
@@ -134,7 +138,15 @@ class TrainingRows:
         return np.flatnonzero(alive & (counts[self.classes] == 1))
 
 
-def _listed(rows: Iterable[Any], most: int = 10) -> str:
+def as_text(name: Any) -> str:
+    """An id as text; a whole number reads the same however a table stored it."""
+    if isinstance(name, float | np.floating) and float(name).is_integer():
+        return str(int(name))
+    return str(name)
+
+
+def listed(rows: Iterable[Any], most: int = 10) -> str:
+    """Row positions for a message, the first few of them."""
     named = [str(int(i)) for i in rows]
     more = f", … ({len(named)} in all)" if len(named) > most else ""
     return "[" + ", ".join(named[:most]) + more + "]"

@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from holdfast.errors import DataMismatchError, UnsupportedModelError
+from holdfast.models.inputs import positive_number
 from holdfast.models.rows import Array, TrainingRows
 
 #: hidden units worked on at a time
@@ -82,6 +83,8 @@ class WideReLURegressor(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train the first layer by L-BFGS on all rows."""
         X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        positive_number("beta", self.beta)
+        positive_number("n_units", self.n_units)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not (self.warm_start and hasattr(self, "weights_")):
             half = (self.n_units + 1) // 2
@@ -164,7 +167,7 @@ class WideCore:
         """A copy of the network: where a refit starts."""
         return copy.copy(self.net)
 
-    def verify(self) -> str | None:
+    def verify(self, fitted: Array, again: Array) -> str | None:
         """The gradient was checked when the model was made."""
         return None
 

@@ -1,0 +1,251 @@
+"""Finding the deletions that hurt most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.inputs import take
+from holdfast.models.refit import RefitCore
+from holdfast.searches.attack import Attack, RefittingAttack
+from holdfast.searches.best import best
+from holdfast.searches.gates import gates
+from holdfast.searches.greedy import greedy, greedy_count, greedy_soft, influence
+from holdfast.searches.optimal import optimal
+from holdfast.searches.plan import Plan
+from holdfast.searches.refitting import refit_search, restlessness
+from holdfast.searches.units import Units
+
+#: a search takes an attack, a budget and a random generator and returns the units of every
+#: budget 0 … M (or fewer), or a pair of those and an upper bound on the value at every budget
+METHODS: dict[str, Callable[..., Any]] = {
+    "greedy-count": greedy_count,
+    "greedy": greedy,
+    "greedy-soft": greedy_soft,
+    "influence": influence,
+    "gates": gates,
+    "best": best,
+    "optimal": optimal,
+}
+
+
+def search(
+    model: ErasableModel,
+    given: Any,
+    target: float,
+    max_deletions: int = 14,
+    method: str | Callable[..., Any] = "best",
+    objective: str = "outcome",
+    unit: str = "row",
+    random_state: Any = 0,
+    people: Any = None,
+    threads: int | None = None,
+    **options: Any,
+) -> Plan:
+    """Look for the deletions that hurt the given recourses most.
+
+    Parameters
+    ----------
+    model : ErasableModel
+        What :func:`holdfast.erasable` returns.
+    given : recourses, or points of shape (q, d)
+        Whose scores are to be brought below the target.
+    target : float
+        The score a recourse must reach; below it is broken.
+    max_deletions : int
+        The largest budget ``M``; the plan has a set for every ``k = 0 … M``.
+    method : str or callable
+        ``"best"`` (a polished portfolio), ``"greedy-count"`` (the paper's Algorithm 1),
+        ``"greedy"``, ``"greedy-soft"``, ``"influence"``, ``"gates"`` (the paper's Algorithm 2),
+        ``"optimal"``, ``"random"``; ``"refit"`` for estimators without the algebra. A callable
+        takes ``(attack, budget, rng, **options)`` and returns the units to delete at every budget.
+    objective : {"outcome", "delta", "action"}
+        Recourses broken; the sum of absolute score changes ΣΔ; the sum of distances ΣΦ₂ to the
+        closed-form recourse after the deletion (linear and kernel models; needs ``people``).
+    unit : {"row", "subject"}
+        What one deletion removes: a row, or everything a subject owns.
+    random_state : int, Generator or None
+    people : factuals of shape (q, d)
+        For ``objective="action"``; taken from ``given`` where it has them.
+    threads : int, optional
+        Threads of a sweep; all cores by default.
+    **options
+        Of the method.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    >>> scores = model.scores(X)
+    >>> close = X[(scores > 150) & (scores < 155)]
+    >>> plan = hf.search(model, close, target=150, max_deletions=3)
+    >>> bool((plan.predicted == plan.rerun()).all())
+    True
+    """
+    points, people = _given(model, given, people)
+    rng = np.random.default_rng(random_state)
+    units = Units(model.rows, unit)
+    budget = _budget(max_deletions, len(units), unit)
+    if isinstance(target, str) or np.ndim(target) or not np.isfinite(target):
+        raise HoldfastError(f"target must be one finite score, got {target!r}")
+    target = float(target)
+    scores = model.scores(points)
+    if not np.all(np.isfinite(scores)):
+        raise HoldfastError("a recourse has no finite score")
+    valid = scores >= target
+    if not valid.any():
+        raise HoldfastError(
+            f"no recourse to attack: all {valid.size} score below the target {target:g} already"
+        )
+    points = take(points, np.flatnonzero(valid))
+    people = None if people is None else take(people, np.flatnonzero(valid))
+    frame = {
+        "model": model,
+        "points": points,
+        "target": target,
+        "objective": objective,
+        "unit": unit,
+        "initially_invalid": int(np.sum(~valid)),
+    }
+    name = method if isinstance(method, str) else getattr(method, "__name__", "callable")
+    if method == "random":
+        return _random(frame, units, budget, rng, **options)
+    if isinstance(model.core, RefitCore):
+        return _refitted(frame, units, budget, rng, name, **options)
+    search_for = METHODS.get(method) if isinstance(method, str) else method
+    if search_for is None:
+        raise HoldfastError(
+            f"method must be one of {', '.join(map(repr, [*METHODS, 'random']))} or a callable, "
+            f"got {method!r}"
+        )
+    if model.exact:
+        attack: Any = Attack(
+            model, points, scores[valid] - target, units, objective, people, target, threads
+        )
+    else:
+        if objective == "action":
+            raise UnsupportedModelError(
+                "objective='action' has closed forms for linear and kernel models only"
+            )
+        attack = RefittingAttack(model, points, target, units, objective, threads)
+    found = search_for(attack, budget, rng, **options)
+    sets, upper = found if isinstance(found, tuple) else (found, None)
+    sets = [list(s) for s in sets]
+    sets += [sets[-1]] * (budget + 1 - len(sets))
+    q = int(valid.sum())
+    return Plan(
+        **frame,
+        method=name,
+        sets=[units.rows(s) for s in sets],
+        units=[[units.names[u] for u in s] for s in sets],
+        predicted=np.array([attack.broken(s) / q for s in sets]),
+        values=np.array([attack.value(s)[0] for s in sets]),
+        upper=None if upper is None else np.asarray(upper) / (q if objective == "outcome" else 1),
+        skipped=[units.names[u] for u in np.flatnonzero(~attack.singles().possible)],
+        notes={"options": options},
+    )
+
+
+def _given(model: ErasableModel, given: Any, people: Any) -> tuple[Any, Any]:
+    """The points and factuals of recourses, or of plain points."""
+    if hasattr(given, "points") and not isinstance(given, np.ndarray):
+        people = given.people if people is None else people
+        given = given.points
+    points = model._queries(given, "the recourses")
+    if len(points) == 0:
+        raise HoldfastError("no recourse to attack: the table of recourses is empty")
+    if people is not None:
+        people = model._queries(people, "people")
+        if len(people) != len(points):
+            raise HoldfastError(f"there are {len(points)} recourses but {len(people)} people")
+    return points, people
+
+
+def _budget(max_deletions: Any, n: int, unit: str) -> int:
+    whole = isinstance(max_deletions, int | np.integer) and not isinstance(max_deletions, bool)
+    if not whole or not 1 <= max_deletions < n:
+        noun = "subjects" if unit == "subject" else "training rows"
+        raise HoldfastError(
+            f"max_deletions must be a whole number from 1 to {n - 1} (there are {n} {noun}), "
+            f"got {max_deletions!r}"
+        )
+    return int(max_deletions)
+
+
+def _random(frame: dict[str, Any], units: Units, budget: int, rng: Any, draws: int = 20) -> Plan:
+    """Several random orders; the mean share they break, and its spread."""
+    model, points, target = frame["model"], frame["points"], frame["target"]
+    scores = model.scores(points)
+    algebra = None if isinstance(model.core, RefitCore) else model.deletions(points)
+    orders, shares = [], []
+    for _ in range(draws):
+        order = _random_order(units, budget, rng)
+        sets = [units.rows(order[:k]) for k in range(budget + 1)]
+        orders.append(order)
+        if algebra is None:
+            after = [scores, *(model.without(rows).scores(points) for rows in sets[1:])]
+        else:
+            after = [scores - algebra.effect_at(rows) for rows in sets]
+        shares.append([float(np.mean(s < target)) for s in after])
+    table = np.array(shares)
+    return Plan(
+        **frame,
+        method="random",
+        sets=[units.rows(orders[0][:k]) for k in range(budget + 1)],
+        units=[[units.names[u] for u in orders[0][:k]] for k in range(budget + 1)],
+        predicted=table.mean(axis=0),
+        values=table.mean(axis=0) * len(scores),
+        spread=table.std(axis=0, ddof=1) if draws > 1 else np.zeros(budget + 1),
+        draws=[[units.rows(order[:k]) for k in range(budget + 1)] for order in orders],
+        notes={"draws": draws},
+    )
+
+
+def _random_order(units: Units, budget: int, rng: Any) -> list[int]:
+    """Random units that can go together as far as classes are concerned."""
+    order: list[int] = []
+    for candidate in rng.permutation(len(units)):
+        if len(order) == budget:
+            break
+        if units.keeps_classes(units.rows(order))[candidate]:
+            order.append(int(candidate))
+    return order
+
+
+def _refitted(
+    frame: dict[str, Any], units: Units, budget: int, rng: Any, name: str, **options: Any
+) -> Plan:
+    if name not in ("best", "refit"):
+        raise UnsupportedModelError(
+            f"method={name!r} needs the algebra of deletions, which "
+            f"{type(frame['model']._final).__name__} has not. What works: 'refit' and 'random'"
+        )
+    if frame["objective"] != "outcome":
+        raise UnsupportedModelError("estimators without the algebra have objective='outcome' only")
+    model, points, target = frame["model"], frame["points"], frame["target"]
+    sets, shares = refit_search(model, points, target, units, budget, **options)
+    sets += [sets[-1]] * (budget + 1 - len(sets))
+    shares += [shares[-1]] * (budget + 1 - len(shares))
+    return Plan(
+        **frame,
+        method="refit",
+        sets=[units.rows(s) for s in sets],
+        units=[[units.names[u] for u in s] for s in sets],
+        predicted=np.array(shares),
+        values=np.array(shares) * len(points),
+        notes={
+            "options": options,
+            "broken by a new seed and row order alone": restlessness(model, points, target, rng),
+        },
+    )

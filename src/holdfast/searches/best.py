@@ -1,0 +1,86 @@
+"""The default: a portfolio of searches, joined, extended and polished by single swaps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from holdfast.searches.attack import Attack
+from holdfast.searches.greedy import TEMPERATURES, greedy, greedy_count, greedy_soft, influence
+
+#: recourses that get an attack of their own as a starting point
+_SEEDED = 24
+
+
+def best(attack: Any, budget: int, rng: Any, polish: bool = True) -> list[list[int]]:
+    """At every budget the strongest set any member finds, polished by 1-swaps.
+
+    Members: ``greedy-count``, ``greedy``, ``greedy-soft`` at several temperatures, ``influence``,
+    and the strongest attacks on single recourses. Never below any of them, nor below itself at a
+    smaller budget.
+    """
+    members = [greedy(attack, budget, rng)]
+    if attack.objective == "outcome":
+        members.append(greedy_count(attack, budget, rng))
+        members += [greedy_soft(attack, budget, rng, t) for t in TEMPERATURES]
+    members.append(influence(attack, budget, rng))
+    if isinstance(attack, Attack) and attack.objective == "outcome":
+        members += _attacks_on_single_recourses(attack, budget, rng)
+
+    known: dict[tuple[int, ...], tuple[float, float]] = {}
+
+    def value(units: list[int]) -> tuple[float, float]:
+        key = tuple(sorted(units))
+        if key not in known:
+            known[key] = attack.value(list(key))
+        return known[key]
+
+    sets: list[list[int]] = [[]]
+    for k in range(1, budget + 1):
+        pool = [member[min(k, len(member) - 1)] for member in members] + [sets[-1]]
+        if len(sets[-1]) == k - 1:
+            extension = attack.sweep(sets[-1])
+            if extension.possible.any():
+                pool.append([*sets[-1], extension.best])
+        champion = max(pool, key=value)
+        if polish:
+            champion = _polished(attack, champion, value)
+        sets.append(champion)
+    return sets
+
+
+def _polished(attack: Any, units: list[int], value: Any, rounds: int = 3) -> list[int]:
+    """Exchange one deletion at a time for the best other one, while that helps."""
+    for _ in range(rounds):
+        improved = False
+        for place in range(len(units)):
+            rest = units[:place] + units[place + 1 :]
+            sweep = attack.sweep(rest)
+            if not sweep.possible.any():
+                continue
+            swapped = [*rest, sweep.best]
+            if swapped[-1] != units[place] and value(swapped) > value(units):
+                units, improved = swapped, True
+        if not improved:
+            break
+    return units
+
+
+def _attacks_on_single_recourses(attack: Attack, budget: int, rng: Any) -> list[list[list[int]]]:
+    """For some recourses, the candidates that lower that one score most."""
+    q = attack.margins.size
+    picked = np.sort(rng.choice(q, min(q, _SEEDED), replace=False))
+    state = attack.problem.state([])
+    starts = attack.units.starts
+    effects = np.concatenate(
+        [
+            state.tile(slice(int(starts[a]), int(starts[b])))[:, picked]
+            for a, b in attack.problem._chunks
+        ]
+    )
+    effects *= state.steps[:, None]
+    effects = np.add.reduceat(effects, starts[:-1], axis=0)
+    effects[~state.possible] = -np.inf
+    orders = np.argsort(-effects, axis=0, kind="stable")[:budget].T
+    return [[order[:k].tolist() for k in range(len(order) + 1)] for order in orders]

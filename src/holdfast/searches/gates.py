@@ -1,0 +1,192 @@
+r"""The paper's gradient search (Algorithm 2): stochastic gates on the row weights.
+
+Every row has a gate :math:`ω_i = \mathrm{clip}(μ_i + ε_i, 0, 1)` with Gaussian noise; the locations
+``μ`` start at 1 and descend on
+
+.. math:: \frac{1}{Kq} Σ_{k,j} \mathrm{sigmoid}\Big(\frac{f_{ω_k}(x̌_j) − s}{τ}\Big)
+          + η Σ_i Φ\Big(\frac{1 − μ_i}{σ}\Big),
+
+the share of recourses still valid, softly, plus the expected number of rows not fully kept. (The
+paper's listing *adds* the gradient of the first term, which would protect the recourses, and adds
+its regulariser with the same sign; both are corrected here.) At the end the rows with the smallest
+``μ`` are deleted.
+
+The gradient is analytic. In the whitened coordinates of :class:`LowRankDeletions`
+
+.. math:: f_1 − f_ω = W M^{-1} Uᵀ(1 − ω)r, \quad M = I − Uᵀ\mathrm{diag}(1 − ω)U, \quad
+          \frac{∂f_ω}{∂ω_i} = (W M^{-1} u_i)\, r_i(ω), \quad r(ω) = r + U M^{-1} Uᵀ(1 − ω) r
+
+(``M = I`` for the jackknife). Kernel models are searched through a Nyström approximation of the
+same form; the plan they end in is valued by the exact algebra like any other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from scipy.special import expit
+from scipy.stats import norm
+
+from holdfast.errors import HoldfastError
+from holdfast.models.deletions import KernelDeletions, LowRankDeletions
+from holdfast.models.rows import Array
+from holdfast.searches.greedy import median_margin
+
+
+def gates(
+    attack: Any,
+    budget: int,
+    rng: Any,
+    steps: int = 1000,
+    samples: int = 1,
+    sigma: float = 0.1,
+    temperature: float = 0.25,
+    l0_weight: float = 0.5,
+    learning_rate: float = 0.05,
+    landmarks: int = 200,
+) -> list[list[int]]:
+    """Nested sets: at budget ``k`` the ``k`` units with the smallest gate location.
+
+    Parameters
+    ----------
+    steps : int
+        Descent steps.
+    samples : int
+        ``K``, noise draws averaged in every step.
+    sigma : float
+        ``σ``, standard deviation of the gates' noise.
+    temperature : float
+        ``τ`` in units of the median margin.
+    l0_weight : float
+        ``η``, such that 1 makes the regulariser at ``μ = 1`` as strong as the pull on the row that
+        ranks ``budget``-th at the start. Too weak, and gates beyond the first few become noisy.
+    learning_rate : float
+        How far the row with the strongest pull moves in the first step.
+    landmarks : int
+        Rank of the Nyström approximation for kernel models.
+    """
+    loss: _OutcomeLoss | _ActionLoss
+    if attack.objective == "action":
+        loss = _ActionLoss(attack)
+    else:
+        loss = _OutcomeLoss(attack, temperature * median_margin(attack.margins))
+    deletions = _low_rank(attack, loss.deletions, landmarks, rng)
+    units = attack.units
+    W, U, r = deletions.queries, deletions.factor, deletions.residuals
+    mu = np.ones(len(units))
+    owner = np.empty(U.shape[0], dtype=np.intp)
+    owner[units.order] = np.repeat(np.arange(len(units)), units.sizes)
+
+    def pull(omega: Array) -> Array:
+        """Derivative of the soft share still valid in every unit's weight."""
+        gone = 1.0 - omega[owner]
+        if deletions.coupled:
+            curvature = np.eye(U.shape[1]) - (U.T * gone) @ U
+            factor = linalg.cho_factor(curvature + 1e-12 * np.eye(len(curvature)))
+            shift = linalg.cho_solve(factor, U.T @ (gone * r))
+            back = linalg.cho_solve(factor, loss.slopes(W @ shift) @ W)
+            rows = (r + U @ shift) * (U @ back)
+        else:
+            rows = r * (U @ (loss.slopes(W @ (U.T @ (gone * r))) @ W))
+        by_unit: Array = np.bincount(owner, weights=rows, minlength=len(units)).astype(np.float64)
+        return by_unit
+
+    start = pull(np.ones(len(units)))
+    strongest = np.sort(np.maximum(start, 0.0))[::-1]
+    if strongest[0] == 0.0:
+        raise HoldfastError("gates found nothing to pull on: no deletion lowers any score")
+    rate = learning_rate / strongest[0]
+    eta = l0_weight * strongest[min(budget, len(units)) - 1] * sigma / norm.pdf(0.0)
+    for _ in range(steps):
+        gradient = -eta * norm.pdf((1.0 - mu) / sigma) / sigma
+        for _ in range(samples):
+            noisy = mu + sigma * rng.standard_normal(mu.size)
+            inside = (noisy > 0.0) & (noisy < 1.0)
+            gradient += pull(np.clip(noisy, 0.0, 1.0)) * inside / samples
+        mu -= rate * gradient
+        np.clip(mu, -3.0 * sigma, 1.0 + 3.0 * sigma, out=mu)
+    mu[~attack.singles().possible] = np.inf
+    order = np.argsort(mu, kind="stable")[:budget].tolist()
+    return [order[:k] for k in range(budget + 1)]
+
+
+class _OutcomeLoss:
+    """Mean sigmoid of the scores' distance to the target; for ``delta``, minus the mean change."""
+
+    def __init__(self, attack: Any, temperature: float):
+        self.deletions = attack.model.deletions(attack.points)
+        self.margins, self.temperature = attack.margins, temperature
+        self.delta = attack.objective == "delta"
+
+    def slopes(self, drop: Array) -> Array:
+        """Derivative of the loss in every score."""
+        if self.delta:
+            return np.where(drop >= 0, 1.0, -1.0) / drop.size
+        p = expit((self.margins - drop) / self.temperature)
+        return p * (1.0 - p) / (self.temperature * drop.size)
+
+
+class _ActionLoss:
+    """Minus the mean distance between first-order recourses before and after."""
+
+    def __init__(self, attack: Any):
+        self.deletions = attack.problem.deletions
+        self.gaps, self.start = attack._gaps, attack._slopes
+        self.q, self.shared = self.gaps.size, len(self.start) == 1
+
+    def slopes(self, drop: Array) -> Array:
+        """Derivative of the loss in every functional: the q scores, then the gradients."""
+        q, shape = self.q, self.start.shape
+        gaps, slopes = self.gaps + drop[:q], self.start - drop[q:].reshape(shape)
+        norms = np.sum(slopes**2, axis=1)
+        then = (self.gaps / np.sum(self.start**2, axis=1))[:, None] * self.start
+        moved = (gaps / norms)[:, None] * slopes - then
+        length = np.linalg.norm(moved, axis=1, keepdims=True)
+        # at no change at all every direction is as good: start along the recourse itself
+        unit = np.divide(
+            moved, length, out=slopes / np.sqrt(norms)[:, None] + 0.0 * moved, where=length > 1e-12
+        )
+        along = np.sum(unit * slopes, axis=1)
+        by_score = along / norms
+        by_slope = (gaps / norms)[:, None] * unit - (2.0 * gaps * along / norms**2)[
+            :, None
+        ] * slopes
+        if self.shared:
+            by_slope = by_slope.sum(axis=0, keepdims=True)
+        # a higher score means a smaller gap; the loss is minus the distance
+        return np.concatenate([by_score, -by_slope.ravel()]) / q
+
+
+def _low_rank(attack: Any, deletions: Any, landmarks: int, rng: Any) -> LowRankDeletions:
+    """The deletions as they are, or a Nyström approximation of a kernel model's."""
+    if isinstance(deletions, LowRankDeletions):
+        return deletions
+    assert isinstance(deletions, KernelDeletions)
+    core = attack.model.core
+    n = len(core.X)
+    chosen = rng.choice(n, min(landmarks, n), replace=False)
+    root = np.sqrt(core._weights)
+    inner = core.kernel(core.X[chosen], core.X[chosen])
+    values, vectors = linalg.eigh(inner)
+    kept = values > 1e-10 * values[-1]
+    basis = vectors[:, kept] / np.sqrt(values[kept])
+    phi = root[:, None] * (core.kernel(core.X, core.X[chosen]) @ basis)
+    queries = (deletions.queries / np.where(root > 0, root, 1.0))[:, chosen] @ basis
+    if core._bias:  # an intercept that is hardly penalised
+        phi = np.column_stack([phi, 1e3 * root])
+        queries = np.column_stack([queries, 1e3 * np.broadcast_to(deletions.offset, len(queries))])
+    A = phi.T @ phi
+    A[np.diag_indices_from(A)] += core.beta
+    lower = linalg.cholesky(A, lower=True)
+    factor = linalg.solve_triangular(lower, phi.T, lower=True).T
+    whitened = linalg.solve_triangular(lower, queries.T, lower=True).T
+    labels = root * core._y
+    return LowRankDeletions(
+        queries=whitened,
+        factor=factor,
+        residuals=labels - factor @ (factor.T @ labels),
+        rows=deletions.rows,
+        shape=(len(whitened),),
+    )

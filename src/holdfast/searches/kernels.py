@@ -1,0 +1,125 @@
+"""The inner loops of a sweep over candidates, compiled: a tile of effects in, values out.
+
+A tile holds ``C`` for a few training rows (b, q). Candidates are runs of consecutive rows (one row,
+or all rows of a subject); deleting a candidate lowers score ``j`` by the sum of its rows' entries
+times their ``steps``. Each function reduces that to one or two numbers per candidate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+from holdfast.models.rows import Array
+
+_compiled = nb.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+
+
+@_compiled
+def _drops(tile: Array, steps: Array, first: int, last: int, out: Array) -> None:
+    """The drop of every score when rows ``first … last − 1`` of the tile go together."""
+    for j in range(out.size):
+        out[j] = tile[first, j] * steps[first]
+    for i in range(first + 1, last):
+        for j in range(out.size):
+            out[j] += tile[i, j] * steps[i]
+
+
+@_compiled
+def count_and_hinge(
+    tile: Array, steps: Array, starts: Any, slack: Array, value: Array, tie: Array
+) -> None:
+    """How many scores fall below the target; then, negated, what margin the others keep."""
+    drop = np.empty(slack.size)
+    for c in range(starts.size - 1):
+        first, last = starts[c] - starts[0], starts[c + 1] - starts[0]
+        broken = 0.0
+        left = 0.0
+        if last == first + 1:
+            step = steps[first]
+            for j in range(slack.size):
+                margin = slack[j] - tile[first, j] * step
+                broken += 1.0 if margin < 0.0 else 0.0
+                left += margin if margin > 0.0 else 0.0
+        else:
+            _drops(tile, steps, first, last, drop)
+            for j in range(slack.size):
+                margin = slack[j] - drop[j]
+                broken += 1.0 if margin < 0.0 else 0.0
+                left += margin if margin > 0.0 else 0.0
+        value[c] = broken
+        tie[c] = -left
+
+
+@_compiled
+def sigmoid(
+    tile: Array, steps: Array, starts: Any, slack: Array, temperature: float, value: Array
+) -> None:
+    """A count with soft edges: the sum of sigmoids of how far each score falls below."""
+    drop = np.empty(slack.size)
+    for c in range(starts.size - 1):
+        first, last = starts[c] - starts[0], starts[c + 1] - starts[0]
+        _drops(tile, steps, first, last, drop)
+        total = 0.0
+        for j in range(slack.size):
+            z = (slack[j] - drop[j]) / temperature
+            total += 1.0 / (1.0 + np.exp(min(z, 700.0)))
+        value[c] = total
+
+
+@_compiled
+def absolute(tile: Array, steps: Array, starts: Any, before: Array, value: Array) -> None:
+    """The sum of absolute changes of the scores, the earlier deletions' (``before``) included."""
+    drop = np.empty(before.size)
+    for c in range(starts.size - 1):
+        first, last = starts[c] - starts[0], starts[c + 1] - starts[0]
+        _drops(tile, steps, first, last, drop)
+        total = 0.0
+        for j in range(before.size):
+            total += abs(before[j] + drop[j])
+        value[c] = total
+
+
+@_compiled
+def action(
+    tile: Array,
+    steps: Array,
+    starts: Any,
+    gaps: Array,
+    slopes: Array,
+    gaps_then: Array,
+    slopes_then: Array,
+    ridge: float,
+    value: Array,
+) -> None:
+    """The sum of distances between first-order recourses before and after.
+
+    The tile's columns are the q factual scores, then the (q, d) input gradients, or once (d) where
+    all factuals share them. ``gaps`` are target minus score, ``slopes`` the gradients; ``_then``
+    marks the values before any deletion.
+    """
+    q, shared = gaps.size, slopes.shape[0] == 1
+    d = slopes.shape[1]
+    drop = np.empty(tile.shape[1])
+    for c in range(starts.size - 1):
+        first, last = starts[c] - starts[0], starts[c + 1] - starts[0]
+        _drops(tile, steps, first, last, drop)
+        total = 0.0
+        for j in range(q):
+            row = 0 if shared else j
+            gap = gaps[j] + drop[j]
+            norm = ridge
+            norm_then = ridge
+            for k in range(d):
+                slope = slopes[row, k] - drop[q + row * d + k]
+                norm += slope * slope
+                norm_then += slopes_then[row, k] * slopes_then[row, k]
+            distance = 0.0
+            for k in range(d):
+                slope = slopes[row, k] - drop[q + row * d + k]
+                moved = gap / norm * slope - gaps_then[j] / norm_then * slopes_then[row, k]
+                distance += moved * moved
+            total += np.sqrt(distance)
+        value[c] = total

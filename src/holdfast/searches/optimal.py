@@ -1,0 +1,170 @@
+"""The worst set, proven: enumeration where that is possible, branch and bound elsewhere.
+
+Finding it is NP-hard in general, so this is for small problems; it can be stopped at any time and
+then says by how much it may be off.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from holdfast.models.rows import Array
+from holdfast.searches.attack import Attack
+from holdfast.searches.best import best
+from holdfast.searches.box import box
+
+#: sweeps, or refits, up to which all sets are looked at one by one
+_SWEEPS, _REFITS = 1_500, 5_000
+#: rows up to which the box, which needs all of P, is made
+_ROWS = 4_000
+
+
+def optimal(
+    attack: Any, budget: int, rng: Any, time_limit: float = 60.0
+) -> tuple[list[list[int]], Array]:
+    """Sets at every budget, and a proven upper bound on the recourses any such set breaks.
+
+    Parameters
+    ----------
+    time_limit : float
+        Seconds in all; what is not closed by then keeps its bound.
+    """
+    deadline = time.monotonic() + time_limit
+    exact = isinstance(attack, Attack)
+    n, q = len(attack.units), attack.margins.size
+    sets: list[list[int]] = [[]]
+    upper = [0.0]
+    found = best(attack, budget, rng)
+    for k in range(1, budget + 1):
+        start = max(found[k], sets[-1], key=attack.value)
+        if math.comb(n, k - 1) <= _SWEEPS if exact else math.comb(n, k) <= _REFITS:
+            units, bound = _enumerated(attack, k, start, deadline)
+        elif exact and attack.objective == "outcome" and attack.units.single and n <= _ROWS:
+            units, bound = _branch_and_bound(attack, k, start, deadline)
+        else:
+            units, bound = start, float(q)
+        if attack.objective != "outcome" and bound == q:
+            bound = math.inf
+        sets.append(units)
+        upper.append(bound)
+    return sets, np.array(upper)
+
+
+def _enumerated(attack: Any, k: int, start: list[int], deadline: float) -> tuple[list[int], float]:
+    """Every set of at most ``k`` units; by the algebra, the last one by a sweep."""
+    champion, value = start, attack.value(start)
+    n = len(attack.units)
+    if isinstance(attack, Attack):
+        for rest in itertools.combinations(range(n), k - 1):
+            try:
+                sweep = attack.sweep(rest)
+            except ValueError:
+                continue  # these cannot go together
+            if sweep.possible.any():
+                candidate = [*rest, sweep.best]
+                reached = (sweep.value[sweep.best], sweep.tie[sweep.best])
+                if reached > value:
+                    champion, value = candidate, reached
+            if time.monotonic() > deadline:
+                return champion, float(attack.margins.size)
+        return champion, value[0]
+    for chosen in itertools.combinations(range(n), k):
+        try:
+            reached = attack.value(list(chosen))
+        except ValueError:
+            continue
+        if reached > value:
+            champion, value = list(chosen), reached
+        if time.monotonic() > deadline:
+            return champion, float(attack.margins.size)
+    return champion, value[0]
+
+
+def _branch_and_bound(
+    attack: Attack, k: int, start: list[int], deadline: float
+) -> tuple[list[int], float]:
+    """Best-first over "delete this row" and "keep this row", with boxes for what may follow."""
+    deletions, q, n = attack.problem.deletions, attack.margins.size, len(attack.units)
+    bounds = box(deletions.block(np.arange(n)), deletions.residuals, k)
+    champion, count = start, int(attack.value(start)[0])
+    if bounds is None:
+        return champion, float(q)
+    tick = itertools.count()
+    heap: list[tuple[float, int, tuple[int, ...], frozenset[int]]] = [
+        (-float(q), next(tick), (), frozenset())
+    ]
+    while heap:
+        ceiling = -heap[0][0]
+        if ceiling <= count:
+            return champion, float(count)
+        if time.monotonic() > deadline:
+            return champion, ceiling
+        _, _, gone, kept = heapq.heappop(heap)
+        node = _node(attack, gone, kept, k - len(gone), bounds)
+        if node is None:
+            continue
+        ceiling, branch, here, reached = node
+        if reached > count:
+            champion, count = here, reached
+        if ceiling <= count or branch is None:
+            continue
+        for child in ((*gone, branch), kept), (gone, kept | {branch}):
+            heapq.heappush(heap, (-ceiling, next(tick), *child))
+    return champion, float(count)
+
+
+def _node(
+    attack: Attack,
+    gone: Sequence[int],
+    kept: frozenset[int],
+    left: int,
+    bounds: tuple[Array, Array],
+) -> tuple[float, int | None, list[int], int] | None:
+    """Upper bound, row to branch on, best set seen here and its count; None if impossible."""
+    try:
+        state = attack.problem.state(gone)
+    except ValueError:
+        return None
+    slack = attack.margins - state.base
+    open_rows = state.possible.copy()
+    open_rows[list(kept)] = False
+    candidates = np.flatnonzero(open_rows)
+    C = state.tile(slice(None))[candidates]
+    here, reached = list(gone), int(np.sum(slack < 0))
+    if candidates.size == 0:
+        return float(reached), None, here, reached
+    counts = np.sum(C * state.steps[candidates, None] > slack, axis=1)
+    if counts.max() > reached:
+        reached = int(counts.max())
+        here = [*gone, int(candidates[counts.argmax()])]
+    if left == 1:
+        return float(reached), None, here, reached
+    lo, hi = bounds[0][candidates, None], bounds[1][candidates, None]
+    gains = np.maximum(np.maximum(C * lo, C * hi), 0.0)
+    m = min(left, candidates.size)
+    # widened by rounding: a recourse counts as breakable if it is within reach of breaking
+    reach = np.partition(gains, candidates.size - m, axis=0)[-m:].sum(axis=0)
+    breakable = reach > slack - 1e-9 * (1.0 + np.abs(slack))
+    certain = int(np.sum(slack[breakable] <= 0))
+    ceiling = float(breakable.sum())
+    fought = breakable & (slack > 0)
+    if not fought.any():
+        return ceiling, int(candidates[counts.argmax()]), here, reached
+    ratios = np.minimum(gains[:, fought] * (1.0 + 1e-9) / slack[fought], 1.0)
+    covered = np.zeros(int(fought.sum()))
+    branch: int | None = None
+    for _ in range(m):
+        marginal = np.minimum(ratios, 1.0 - covered).sum(axis=1)
+        top = np.partition(marginal, marginal.size - m)[-m:].sum()
+        ceiling = min(ceiling, certain + covered.sum() + top)
+        pick = int(marginal.argmax())
+        branch = int(candidates[pick]) if branch is None else branch
+        covered = np.minimum(covered + ratios[pick], 1.0)
+    return float(math.floor(ceiling + 1e-6)), branch, here, reached

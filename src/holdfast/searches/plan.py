@@ -1,0 +1,157 @@
+"""A plan: which rows to delete at every budget, what that is predicted to do, and the check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.rows import Array, Positions
+
+
+@dataclass
+class Plan:
+    """What a search found.
+
+    Attributes
+    ----------
+    method, objective, unit : str
+    target : float
+    sets : list of ndarray
+        ``sets[k]``: positions of the rows deleted at budget ``k``, for ``k = 0 … M``. A smaller
+        set than the budget allows means that more deletions helped no further.
+    units : list of list
+        The same as row positions or subject ids, in the order in which they were chosen.
+    predicted : ndarray of shape (M + 1,)
+        Share of the valid recourses broken at each budget, by the algebra (for approximate
+        families and refitted estimators: by refitting while searching).
+    values : ndarray of shape (M + 1,)
+        What the search maximised: recourses broken, ΣΔ or ΣΦ₂.
+    upper : ndarray of shape (M + 1,) or None
+        A proven upper bound on the share any deletion of that size can break, where there is one.
+    initially_invalid : int
+        Recourses below the target before any deletion: counted here and left out.
+    skipped : list
+        Candidates that could not be deleted (singular fit, last of a class).
+    draws : list of list of ndarray, or None
+        For ``random``: the sets of every draw; ``predicted`` is their mean, ``spread`` their
+        standard deviation.
+    notes : dict
+        Settings and whatever else a method reports.
+    """
+
+    model: ErasableModel = field(repr=False)
+    points: Any = field(repr=False)
+    target: float
+    method: str
+    objective: str
+    unit: str
+    sets: list[Positions] = field(repr=False)
+    units: list[list[Any]] = field(repr=False)
+    predicted: Array
+    values: Array = field(repr=False)
+    initially_invalid: int = 0
+    upper: Array | None = None
+    skipped: list[Any] = field(default_factory=list, repr=False)
+    draws: list[list[Positions]] | None = field(default=None, repr=False)
+    spread: Array | None = field(default=None, repr=False)
+    notes: dict[str, Any] = field(default_factory=dict, repr=False)
+    _rerun: Array | None = field(default=None, repr=False)
+
+    @property
+    def rows(self) -> Positions:
+        """Positions of the rows deleted at the largest budget."""
+        return self.sets[-1]
+
+    @property
+    def max_deletions(self) -> int:
+        """The largest budget."""
+        return len(self.sets) - 1
+
+    def rerun(self, n_jobs: int = 1, **options: Any) -> Array:
+        """The honest check: refit without each set and count again.
+
+        Parameters
+        ----------
+        n_jobs : int
+            Refits at a time.
+        **options
+            For :meth:`ErasableModel.without`, such as ``refit_preprocessing=False``.
+
+        Returns
+        -------
+        ndarray of shape (M + 1,)
+            Share of the valid recourses whose refitted score is below the target; for
+            ``random`` the mean over its draws.
+        """
+        if self._rerun is None or options:
+            lists = self.draws if self.draws is not None else [self.sets]
+            flat = [rows for draw in lists for rows in draw]
+            unique = list({tuple(rows.tolist()): rows for rows in flat}.values())
+            shares = Parallel(n_jobs=n_jobs, prefer="threads")(
+                delayed(_share_broken)(self.model, self.points, self.target, rows, n_jobs, options)
+                for rows in unique
+            )
+            known = {tuple(r.tolist()): s for r, s in zip(unique, shares, strict=True)}
+            table = [[known[tuple(rows.tolist())] for rows in draw] for draw in lists]
+            result: Array = np.mean(table, axis=0)
+            if options:
+                return result
+            self._rerun = result
+        return self._rerun
+
+    def frame(self) -> pd.DataFrame:
+        """One row per budget: what was added, predicted and (once run) refitted shares."""
+        table = pd.DataFrame(
+            {
+                "deletions": np.arange(len(self.sets)),
+                "rows": [rows.tolist() for rows in self.sets],
+                "predicted": self.predicted,
+                "value": self.values,
+            }
+        )
+        if self.unit == "subject":
+            table.insert(2, "subjects", self.units)
+        if self.spread is not None:
+            table["spread"] = self.spread
+        if self._rerun is not None:
+            table["rerun"] = self._rerun
+        if self.upper is not None:
+            table["upper"] = self.upper
+        return table.set_index("deletions")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Predicted and refitted share broken against the number of deletions."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+        k = np.arange(len(self.sets))
+        ax.plot(k, 100 * self.predicted, "o-", label=f"predicted ({self.method})")
+        ax.plot(k, 100 * self.rerun(), "x", color="black", label="refitted")
+        if self.upper is not None:
+            ax.plot(k, 100 * self.upper, "--", color="grey", label="proven ceiling")
+        noun = "people" if self.unit == "subject" else "rows"
+        ax.set(xlabel=f"{noun} deleted", ylabel="recourses broken (%)", ylim=(-2, 102))
+        ax.legend(frameon=False)
+        return ax
+
+
+def _share_broken(
+    model: ErasableModel,
+    points: Any,
+    target: float,
+    rows: npt.NDArray[np.intp],
+    n_jobs: int,
+    options: dict[str, Any],
+) -> float:
+    if rows.size == 0:
+        return float(np.mean(model.scores(points) < target))
+    with threadpool_limits(1 if n_jobs != 1 else None, user_api="blas"):
+        return float(np.mean(model.without(rows, **options).scores(points) < target))
