@@ -168,8 +168,8 @@ def test_rank_deficient_design(intercept, rng):
 def test_columns_far_from_zero(offset, rng):
     """A year, an account number: the intercept is fitted around the mean, not around 0."""
     X = rng.normal(size=(100, 3))
-    X[:, 0] += offset
     y = X @ [1.0, 2.0, 3.0] + rng.normal(size=100)
+    X[:, 0] += offset
     model = hf.erasable(LinearRegression().fit(X, y), X, y)
     rows = rng.choice(100, 5, replace=False)
     assert relative_error(model.deletions(X).effect(rows), honest_drop(model, X, rows)) < EXACT

@@ -10,6 +10,7 @@ NAMES = [
     "DriftWarning",
     "ErasableModel",
     "HoldfastError",
+    "Instability",
     "LSSVMClassifier",
     "NTKRegressor",
     "Plan",
@@ -17,7 +18,10 @@ NAMES = [
     "UnsupportedModelError",
     "WideReLURegressor",
     "__version__",
+    "action_instability",
     "erasable",
+    "invalidation_rate",
+    "outcome_instability",
     "search",
 ]
 

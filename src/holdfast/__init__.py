@@ -17,6 +17,12 @@ if TYPE_CHECKING:
         SingularDeletionError,
         UnsupportedModelError,
     )
+    from holdfast.instability import (
+        Instability,
+        action_instability,
+        invalidation_rate,
+        outcome_instability,
+    )
     from holdfast.models.erasable import ErasableModel, erasable
     from holdfast.models.kernel import LSSVMClassifier, NTKRegressor
     from holdfast.models.wide import WideReLURegressor
@@ -33,6 +39,10 @@ _HOME = {
     "UnsupportedModelError": "holdfast.errors",
     "ErasableModel": "holdfast.models.erasable",
     "erasable": "holdfast.models.erasable",
+    "Instability": "holdfast.instability",
+    "action_instability": "holdfast.instability",
+    "invalidation_rate": "holdfast.instability",
+    "outcome_instability": "holdfast.instability",
     "LSSVMClassifier": "holdfast.models.kernel",
     "NTKRegressor": "holdfast.models.kernel",
     "Plan": "holdfast.searches.plan",
@@ -45,6 +55,7 @@ __all__ = [
     "DriftWarning",
     "ErasableModel",
     "HoldfastError",
+    "Instability",
     "LSSVMClassifier",
     "NTKRegressor",
     "Plan",
@@ -52,7 +63,10 @@ __all__ = [
     "UnsupportedModelError",
     "WideReLURegressor",
     "__version__",
+    "action_instability",
     "erasable",
+    "invalidation_rate",
+    "outcome_instability",
     "search",
 ]
 

@@ -9,12 +9,14 @@ looks closer at the leaders, and refits after each choice.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.instability import first_order_change
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.rows import Array
 from holdfast.searches import kernels
@@ -82,33 +84,26 @@ class Attack:
         return self.problem.sweep(state, self._reduction(state, temperature))
 
     def _reduction(self, state: State, temperature: float | None) -> Any:
+        """What a sweep does with every tile."""
         if self.objective == "action":
             q, slopes = self._gaps.size, self._slopes
-            then = (self._gaps, slopes)
-            now = (self._gaps + state.base[:q], slopes - state.base[q:].reshape(slopes.shape))
-
-            def moved(tile: Array, steps: Array, starts: Any, value: Array, tie: Array) -> None:
-                kernels.action(tile, steps, starts, *now, *then, 0.0, value)
-
-            return moved
+            gaps = self._gaps + state.base[:q]
+            now = slopes - state.base[q:].reshape(slopes.shape)
+            return lambda *tile_and_value: kernels.action(
+                *tile_and_value[:-2], gaps, now, self._gaps, slopes, tile_and_value[-2]
+            )
         if self.objective == "delta":
-
-            def changed(tile: Array, steps: Array, starts: Any, value: Array, tie: Array) -> None:
-                kernels.absolute(tile, steps, starts, state.base, value)
-
-            return changed
+            return lambda *tile_and_value: kernels.absolute(
+                *tile_and_value[:-2], state.base, tile_and_value[-2]
+            )
         slack = self.margins - state.base
         if temperature is None:
-
-            def broken(tile: Array, steps: Array, starts: Any, value: Array, tie: Array) -> None:
-                kernels.count_and_hinge(tile, steps, starts, slack, value, tie)
-
-            return broken
-
-        def softly(tile: Array, steps: Array, starts: Any, value: Array, tie: Array) -> None:
-            kernels.sigmoid(tile, steps, starts, slack, temperature, value)
-
-        return softly
+            return lambda *tile_and_value: kernels.count_and_hinge(
+                *tile_and_value[:-2], slack, *tile_and_value[-2:]
+            )
+        return lambda *tile_and_value: kernels.sigmoid(
+            *tile_and_value[:-2], slack, temperature, tile_and_value[-2]
+        )
 
     def singles(self, temperature: float | None = None) -> Sweep:
         """Every candidate alone, all of them screened."""
@@ -131,11 +126,6 @@ class Attack:
     def broken(self, units: Sequence[int]) -> int:
         """How many recourses a set breaks."""
         return int(np.sum(self.outcome.effect_at(self.units.rows(units)) > self.margins))
-
-
-def first_order_change(gaps: Array, slopes: Array, ridge: float = 0.0) -> Array:
-    """The paper's closed-form recourse ``δ = (s − f(x)) / (λ + ‖w‖²) · w``, (q, d)."""
-    return (gaps / (ridge + np.sum(slopes**2, axis=1)))[:, None] * slopes
 
 
 class RefittingAttack:
@@ -186,7 +176,7 @@ class RefittingAttack:
         attack = self._attack(model, self.points, self.margins - base, inner_units)
         state = attack.problem.state([])
         if self.objective == "delta":
-            state = State(state.gone, base, state.steps, state.possible, state.tile)
+            state = replace(state, base=base)
         screened = attack.problem.sweep(state, attack._reduction(state, temperature))
         place = self._places(inner_units, left)
         value = np.full(len(self.units), -np.inf)

@@ -75,8 +75,8 @@ def _attacks_on_single_recourses(attack: Attack, budget: int, rng: Any) -> list[
     starts = attack.units.starts
     effects = np.concatenate(
         [
-            state.tile(slice(int(starts[a]), int(starts[b])))[:, picked]
-            for a, b in attack.problem._chunks
+            attack.problem.effects(state, slice(start, start + 4096))[:, picked]
+            for start in range(0, len(state.steps), 4096)
         ]
     )
     effects *= state.steps[:, None]

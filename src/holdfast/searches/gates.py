@@ -74,6 +74,10 @@ def gates(
         loss = _OutcomeLoss(attack, temperature * median_margin(attack.margins))
     deletions = _low_rank(attack, loss.deletions, landmarks, rng)
     units = attack.units
+    # sums of distances have a kink where nothing has changed: lean to the worst single deletion
+    lean = 0.0
+    if attack.objective != "outcome":
+        lean = 0.1 * loss.deletions.effect_at(units.rows([attack.singles().best])).ravel()
     W, U, r = deletions.queries, deletions.factor, deletions.residuals
     mu = np.ones(len(units))
     owner = np.empty(U.shape[0], dtype=np.intp)
@@ -86,10 +90,10 @@ def gates(
             curvature = np.eye(U.shape[1]) - (U.T * gone) @ U
             factor = linalg.cho_factor(curvature + 1e-12 * np.eye(len(curvature)))
             shift = linalg.cho_solve(factor, U.T @ (gone * r))
-            back = linalg.cho_solve(factor, loss.slopes(W @ shift) @ W)
+            back = linalg.cho_solve(factor, loss.slopes(W @ shift + lean) @ W)
             rows = (r + U @ shift) * (U @ back)
         else:
-            rows = r * (U @ (loss.slopes(W @ (U.T @ (gone * r))) @ W))
+            rows = r * (U @ (loss.slopes(W @ (U.T @ (gone * r)) + lean) @ W))
         by_unit: Array = np.bincount(owner, weights=rows, minlength=len(units)).astype(np.float64)
         return by_unit
 
@@ -144,10 +148,7 @@ class _ActionLoss:
         then = (self.gaps / np.sum(self.start**2, axis=1))[:, None] * self.start
         moved = (gaps / norms)[:, None] * slopes - then
         length = np.linalg.norm(moved, axis=1, keepdims=True)
-        # at no change at all every direction is as good: start along the recourse itself
-        unit = np.divide(
-            moved, length, out=slopes / np.sqrt(norms)[:, None] + 0.0 * moved, where=length > 1e-12
-        )
+        unit = np.divide(moved, length, out=np.zeros_like(moved), where=length > 0)
         along = np.sum(unit * slopes, axis=1)
         by_score = along / norms
         by_slope = (gaps / norms)[:, None] * unit - (2.0 * gaps * along / norms**2)[

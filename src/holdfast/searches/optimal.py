@@ -136,7 +136,7 @@ def _node(
     open_rows = state.possible.copy()
     open_rows[list(kept)] = False
     candidates = np.flatnonzero(open_rows)
-    C = state.tile(slice(None))[candidates]
+    C = attack.problem.effects(state)[candidates]
     here, reached = list(gone), int(np.sum(slack < 0))
     if candidates.size == 0:
         return float(reached), None, here, reached

@@ -56,6 +56,10 @@ class Units:
         parts = [self.order[self.starts[u] : self.starts[u + 1]] for u in units]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
 
+    def places(self, unit: int) -> slice:
+        """Where the rows of one unit stand in the order."""
+        return slice(int(self.starts[unit]), int(self.starts[unit + 1]))
+
     def by_size(self) -> Iterator[tuple[Positions, npt.NDArray[np.intp]]]:
         """Units of equal size together: their numbers, and their places in the order (g, b)."""
         for size in np.unique(self.sizes):
