@@ -246,6 +246,10 @@ def test_blocked_cholesky(n, rng, monkeypatch):
     expected = np.linalg.cholesky(matrix)
     np.testing.assert_allclose(dual.cholesky_in_place(matrix), expected, atol=1e-10)
     inverse = dual.DualInverse(A @ A.T)
+    columns = inverse.columns(np.arange(n))
+    monkeypatch.setattr(dual, "_BLOCK", 100)
+    inverse.form()
+    np.testing.assert_allclose(inverse.columns(np.arange(n)), columns, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(inverse.times(A.T), A.T @ np.linalg.inv(A @ A.T), atol=1e-6)
 
 

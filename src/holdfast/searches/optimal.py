@@ -22,6 +22,8 @@ from holdfast.searches.box import box
 
 #: sweeps, or refits, up to which all sets are looked at one by one
 _SWEEPS, _REFITS = 1_500, 5_000
+#: the same where there is no box to bound with
+_SWEEPS_WITHOUT_BOX = 100_000
 #: rows up to which the box, which needs all of P, is made
 _ROWS = 4_000
 
@@ -47,7 +49,10 @@ def optimal(
         if math.comb(n, k - 1) <= _SWEEPS if exact else math.comb(n, k) <= _REFITS:
             units, bound = _enumerated(attack, k, start, deadline)
         elif exact and attack.objective == "outcome" and attack.units.single and n <= _ROWS:
-            units, bound = _branch_and_bound(attack, k, start, deadline)
+            closed = _branch_and_bound(attack, k, start, deadline)
+            if closed is None and math.comb(n, k - 1) <= _SWEEPS_WITHOUT_BOX:
+                closed = _enumerated(attack, k, start, deadline)
+            units, bound = closed or (start, float(q))
         else:
             units, bound = start, float(q)
         if attack.objective != "outcome" and bound == q:
@@ -89,13 +94,16 @@ def _enumerated(attack: Any, k: int, start: list[int], deadline: float) -> tuple
 
 def _branch_and_bound(
     attack: Attack, k: int, start: list[int], deadline: float
-) -> tuple[list[int], float]:
-    """Best-first over "delete this row" and "keep this row", with boxes for what may follow."""
+) -> tuple[list[int], float] | None:
+    """Best-first over "delete this row" and "keep this row", with boxes for what may follow.
+
+    ``None`` where there is no box: deletions this large may be singular.
+    """
     deletions, q, n = attack.problem.deletions, attack.margins.size, len(attack.units)
     bounds = box(deletions.block(np.arange(n)), deletions.residuals, k)
     champion, count = start, int(attack.value(start)[0])
     if bounds is None:
-        return champion, float(q)
+        return None
     tick = itertools.count()
     heap: list[tuple[float, int, tuple[int, ...], frozenset[int]]] = [
         (-float(q), next(tick), (), frozenset())

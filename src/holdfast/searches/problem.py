@@ -29,7 +29,7 @@ import numpy.typing as npt
 from scipy import linalg
 from threadpoolctl import ThreadpoolController
 
-from holdfast.models.deletions import Deletions, LowRankDeletions
+from holdfast.models.deletions import Deletions, KernelDeletions, LowRankDeletions
 from holdfast.models.rows import Array, Positions
 from holdfast.searches.units import Units
 
@@ -132,6 +132,8 @@ class Problem:
             self.n_functionals = len(deletions.queries)
         else:
             self._dense = np.ascontiguousarray(deletions.dense().T[order])
+            if isinstance(deletions, KernelDeletions):
+                deletions.inverse.form()
             self.n_functionals = self._dense.shape[1]
         n = len(self.residuals)
         self._nothing = (np.zeros((n, 0)), np.zeros((0, self.n_functionals)))
@@ -286,6 +288,18 @@ class Problem:
             self._block_cache[key] = blocks
         return self._block_cache[key]
 
+    def _warmed_up(self, work: Any, chunks: list[Any], reduce: Reduction) -> list[Any]:
+        """The chunks left after the first use of a compiled loop, which must be in one thread."""
+        if reduce.__code__ in self._warm:
+            return chunks
+        self._warm.add(reduce.__code__)
+        work(chunks[0])
+        return chunks[1:]
+
+    @cached_property
+    def _warm(self) -> set[Any]:
+        return set()
+
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.threads)
@@ -319,12 +333,11 @@ class Problem:
             )
 
         with _blas().limit(limits=1, user_api="blas"):
-            work(chunks[0])  # compiles, or loads what was compiled, in one thread
-            if self.threads == 1 or len(chunks) <= 2:
-                for chunk in chunks[1:]:
+            if self.threads == 1 or len(chunks) == 1:
+                for chunk in chunks:
                     work(chunk)
             else:
-                list(self._pool.map(work, chunks[1:]))
+                list(self._pool.map(work, self._warmed_up(work, chunks, reduce)))
         return Sweep(value, tie, state.possible)
 
 
