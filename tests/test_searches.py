@@ -519,3 +519,27 @@ def test_no_class_is_emptied(rng):
     scores = model.scores(X)
     plan = hf.search(model, X, float(np.min(scores)), max_deletions=5, method="greedy")
     assert not {3, 8} <= set(plan.rows.tolist())
+
+
+@pytest.mark.real_data
+def test_heloc_tells_the_papers_story(heloc, rng):
+    """Recourses barely past the target: two deletions break most, random ones hardly any."""
+    X, y = heloc
+    order = rng.permutation(len(X))
+    train, rest = order[:7888], order[7888:]
+    target = float(np.median(y[train]))
+    fitted = LinearRegression().fit(X.iloc[train], y[train])
+    model = hf.erasable(fitted, X.iloc[train], y[train])
+    people = X.iloc[rest][model.scores(X.iloc[rest]) < target]
+    w = model.score_gradients(people.iloc[:1]).to_numpy()[0]
+    gap = target + 0.001 * model.scores(X.iloc[train]).std() - model.scores(people)
+    points = people + np.outer(gap / (w @ w), w)
+    plans = {
+        name: hf.search(model, points, target, method=name)
+        for name in ("greedy-count", "greedy", "gates", "random")
+    }
+    assert plans["greedy"].predicted[2] > 0.85
+    assert plans["greedy"].predicted[5] > 0.9
+    assert plans["random"].predicted[5] < 0.3
+    assert plans["gates"].predicted[5] > 0.85
+    np.testing.assert_allclose(plans["greedy"].rerun(), plans["greedy"].predicted)

@@ -112,7 +112,8 @@ def gates(
         mu -= rate * gradient
         np.clip(mu, -3.0 * sigma, 1.0 + 3.0 * sigma, out=mu)
     mu[~attack.singles().possible] = np.inf
-    order = np.argsort(mu, kind="stable")[:budget].tolist()
+    # gates that reached the bottom tie: the stronger pull at the end goes first
+    order = np.lexsort((-pull(np.clip(mu, 0.0, 1.0)), mu))[:budget].tolist()
     return [order[:k] for k in range(budget + 1)]
 
 
