@@ -413,7 +413,14 @@ def test_frame_and_plot(rng):
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
     assert labels == ["predicted (optimal)", "refitted", "proven ceiling"]
     assert "rerun" in plan.frame()
-    mpl.pyplot.close(ax.figure)
+    panels = ax.figure.axes
+    assert [panel.get_xlabel() for panel in panels] == [
+        "rows deleted",
+        f"score without {len(plan.rows)} rows, predicted",
+    ]
+    _, own = mpl.pyplot.subplots()
+    assert plan.plot(own) is own
+    mpl.pyplot.close("all")
 
 
 def test_parallel_rerun(rng):

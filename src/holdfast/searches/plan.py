@@ -12,6 +12,7 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from holdfast.models.erasable import ErasableModel
+from holdfast.models.refit import RefitCore
 from holdfast.models.rows import Array, Positions
 
 
@@ -127,11 +128,22 @@ class Plan:
         return table.set_index("deletions")
 
     def plot(self, ax: Any = None) -> Any:
-        """Predicted and refitted share broken against the number of deletions."""
+        """Prediction and rerun against each other.
+
+        The share broken against the number of deletions, both ways; and, unless one ``ax`` is
+        given for that alone, every recourse's score after the largest deletion, predicted
+        against refitted. Returns the axes of the first.
+        """
         import matplotlib.pyplot as plt
 
         if ax is None:
-            _, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+            both = not isinstance(self.model.core, RefitCore)
+            _, panels = plt.subplots(
+                1, 1 + both, figsize=(5.5 * (1 + both), 4), layout="constrained", squeeze=False
+            )
+            ax = panels[0, 0]
+            if both:
+                self._plot_scores(panels[0, 1])
         k = np.arange(len(self.sets))
         ax.plot(k, 100 * self.predicted, "o-", label=f"predicted ({self.method})")
         ax.plot(k, 100 * self.rerun(), "x", color="black", label="refitted")
@@ -141,6 +153,20 @@ class Plan:
         ax.set(xlabel=f"{noun} deleted", ylabel="recourses broken (%)", ylim=(-2, 102))
         ax.legend(frameon=False)
         return ax
+
+    def _plot_scores(self, ax: Any) -> None:
+        """Every recourse's score after the largest deletion, predicted against refitted."""
+        drop = self.model.deletions(self.points).effect(self.rows)
+        predicted = self.model.scores(self.points) - drop
+        refitted = self.model.without(self.rows).scores(self.points)
+        ends = [min(predicted.min(), refitted.min()), max(predicted.max(), refitted.max())]
+        ax.plot(ends, ends, color="grey", linewidth=0.8)
+        ax.plot(predicted, refitted, ".", alpha=0.6)
+        for line in (ax.axhline, ax.axvline):
+            line(self.target, color="grey", linestyle=":", linewidth=0.8)
+        ax.set(
+            xlabel=f"score without {len(self.rows)} rows, predicted", ylabel="the same, refitted"
+        )
 
 
 def _share_broken(
