@@ -44,6 +44,22 @@ def functional_features(X: Array, of: str, centre: Array | None) -> tuple[Array,
     return np.tile(unit, (len(X), 1)), (len(X), d)
 
 
+class LinearScores:
+    """Scores ``φᵀθ`` and their one gradient, for every core whose score is linear in ``x``."""
+
+    centre: Array | None
+    theta: Array
+
+    def scores(self, X: Array) -> Array:
+        """``Φ̌ θ``: the prediction, or the log-odds of the favourable class."""
+        return features(X, self.centre) @ self.theta
+
+    def score_gradients(self, X: Array) -> Array:
+        """The coefficients, once for every query."""
+        coefficients = self.theta if self.centre is None else self.theta[1:]
+        return np.tile(coefficients, (len(X), 1))
+
+
 class Design:
     """``U`` (n, p) and the map that whitens features, for ``V^½ Φ`` and the penalty ``R``.
 

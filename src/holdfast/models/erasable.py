@@ -4,51 +4,23 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_classifier
-from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
 
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
-from holdfast.models import inputs, kernel, linear, logistic, network
+from holdfast.models import inputs
 from holdfast.models.deletions import Deletions, LowRankDeletions
-from holdfast.models.kernel import KernelCore, LSSVMClassifier, NTKRegressor
+from holdfast.models.families import family_of
+from holdfast.models.kernel import KernelCore
 from holdfast.models.linear import LinearCore
-from holdfast.models.logistic import LogisticCore
-from holdfast.models.network import NetworkCore
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
 from holdfast.models.reweighting import Reweighted
 from holdfast.models.rows import Array, TrainingRows
-from holdfast.models.wide import WideCore, WideReLURegressor
-
-#: which family an estimator belongs to; any other estimator is only refitted
-FAMILIES: dict[type, Any] = {
-    LinearRegression: LinearCore,
-    Ridge: LinearCore,
-    KernelRidge: KernelCore,
-    NTKRegressor: KernelCore,
-    LSSVMClassifier: KernelCore,
-    LogisticRegression: LogisticCore,
-    MLPClassifier: NetworkCore,
-    MLPRegressor: NetworkCore,
-    WideReLURegressor: WideCore,
-}
-
-#: why an estimator of a family has no algebra, if so
-UNSUPPORTED: dict[type, Callable[[Any], str | None]] = {
-    LinearCore: linear.unsupported,
-    KernelCore: kernel.unsupported,
-    LogisticCore: logistic.unsupported,
-    NetworkCore: network.unsupported,
-}
 
 
 def erasable(
@@ -149,7 +121,7 @@ class ErasableModel:
         self._preprocessing: Preprocessing | None = None
         if isinstance(fitted, Pipeline) and len(fitted.steps) > 1:
             self._preprocessing = Preprocessing(fitted[:-1])
-        family, reason = _family(final, self._preprocessing)
+        family, reason = family_of(final, self._preprocessing)
         self.family: Any = family
         if family is RefitCore:
             self.core: Any = RefitCore(fitted, self.rows, sign, reason)
@@ -427,41 +399,3 @@ class ErasableModel:
                 queries, inner(change, rows).reshape(q, width)
             )
         return replace(found, **changes)
-
-
-def _family(final: Any, preprocessing: Preprocessing | None) -> tuple[Any, str | None]:
-    """The core of an estimator; where it can only be refitted, why."""
-    if isinstance(final, KernelRidge) and final.kernel == "precomputed":
-        raise UnsupportedModelError(
-            "KernelRidge(kernel='precomputed') is not supported: a precomputed kernel matrix "
-            "cannot be evaluated at new points, so neither queries nor refits are possible. "
-            "Supported kernels: linear, rbf, poly (polynomial), laplacian"
-        )
-    family = FAMILIES.get(type(final))
-    if family is None:
-        return RefitCore, None
-    reason = UNSUPPORTED[family](final) if family in UNSUPPORTED else None
-    if reason is None and _n_targets(final) > 1:
-        raise UnsupportedModelError(
-            f"{type(final).__name__} was fitted on {_n_targets(final)} targets; one is supported"
-        )
-    if preprocessing is not None and inputs.cross_fits(preprocessing.transformer):
-        reason = (
-            "a TargetEncoder shows the training rows other values than it shows anybody else, so "
-            "the model's own features are not known"
-        )
-    if reason is not None:
-        return RefitCore, reason
-    if isinstance(final, KernelRidge) and final.kernel == "linear":
-        return LinearCore, None
-    return family, None
-
-
-def _n_targets(final: Any) -> int:
-    """How many targets a linear or kernel regressor was fitted on."""
-    if is_classifier(final):
-        return 1
-    weights = getattr(final, "coef_", getattr(final, "dual_coef_", None))
-    if weights is None or np.ndim(weights) < 2:
-        return 1
-    return int(weights.shape[1] if hasattr(final, "dual_coef_") else weights.shape[0])

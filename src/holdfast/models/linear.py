@@ -20,13 +20,13 @@ from scipy import linalg
 
 from holdfast.errors import DataMismatchError, SingularDeletionError
 from holdfast.models.deletions import FLOOR, LowRankDeletions
-from holdfast.models.design import Design, centre_of, features, functional_features
+from holdfast.models.design import Design, LinearScores, centre_of, features, functional_features
 from holdfast.models.drift import spread_of, warning_of
 from holdfast.models.reweighting import Reweighted
 from holdfast.models.rows import Array, TrainingRows
 
 
-class LinearCore:
+class LinearCore(LinearScores):
     """scikit-learn's ``LinearRegression`` and ``Ridge`` as models that can forget.
 
     Also ``KernelRidge`` with the linear kernel, which is ridge regression without an intercept.
@@ -76,18 +76,7 @@ class LinearCore:
             "LinearRegression)",
         )
 
-    def scores(self, X: Array) -> Array:
-        """``Φ̌ θ``."""
-        return features(X, self.centre) @ self.theta
-
-    def score_gradients(self, X: Array) -> Array:
-        """The coefficients, once for every query."""
-        coefficients = self.theta[1:] if self.intercept else self.theta
-        return np.tile(coefficients, (len(X), 1))
-
-    def deletions(
-        self, X: Array, of: str = "scores", method: str | None = None
-    ) -> LowRankDeletions:
+    def deletions(self, X: Array, of: str, method: str | None) -> LowRankDeletions:
         """The exact triple, or (``method="jackknife"``) its first-order part."""
         phi, shape = functional_features(X, of, self.centre)
         return LowRankDeletions(

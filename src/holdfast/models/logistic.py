@@ -24,13 +24,13 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.deletions import LowRankDeletions
-from holdfast.models.design import Design, centre_of, features, functional_features
+from holdfast.models.design import Design, LinearScores, centre_of, features, functional_features
 from holdfast.models.drift import drift_between, gradient_share, judge
 from holdfast.models.reweighting import Reweighted
 from holdfast.models.rows import Array, Positions, TrainingRows
 
 
-class LogisticCore:
+class LogisticCore(LinearScores):
     """scikit-learn's ``LogisticRegression`` with an L2 penalty as a model that can forget."""
 
     approximations = ("newton", "jackknife")
@@ -108,18 +108,7 @@ class LogisticCore:
         """The drift to the optimum tells whether these are the data of the fit."""
         return judge(self.drift, self.gradient_share, "LogisticRegression", self._advice)
 
-    def scores(self, X: Array) -> Array:
-        """Log-odds of the favourable class."""
-        return features(X, self.centre) @ self.theta
-
-    def score_gradients(self, X: Array) -> Array:
-        """The coefficients, once for every query."""
-        coefficients = self.theta[1:] if self.intercept else self.theta
-        return np.tile(coefficients, (len(X), 1))
-
-    def deletions(
-        self, X: Array, of: str = "scores", method: str | None = None
-    ) -> LowRankDeletions:
+    def deletions(self, X: Array, of: str, method: str | None) -> LowRankDeletions:
         """The triple of one Newton step, or (``method="jackknife"``) of the jackknife."""
         self._refuse_balanced("deletions")
         phi, shape = functional_features(X, of, self.centre)
