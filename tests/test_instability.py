@@ -181,6 +181,19 @@ def test_proposition_2_by_quadrature(intercept, rng):
         assert np.all(found.bound >= honest)
 
 
+def test_proposition_2_near_and_through_zero():
+    X = np.array([[1.0], [1.0], [1.0], [-10.0]])
+    y = np.array([1.0, 1.0, 1.0, 0.2966101694915254])
+    people = np.array([[0.5]])
+    model = hf.erasable(LinearRegression(fit_intercept=False).fit(X, y), X, y)
+    found = bounds.action_path(model, people, 1.0, 3)
+    assert np.all(found.ratio >= 1)
+    y[3] = 3.0  # the weight changes its sign
+    model = hf.erasable(LinearRegression(fit_intercept=False).fit(X, y), X, y)
+    with pytest.raises(hf.UnsupportedModelError, match="passes through 0"):
+        bounds.action_path(model, people, 1.0, 3)
+
+
 def test_the_jacobian_of_recourse(rng):
     x, w, b, target = rng.normal(size=(5, 3)), rng.normal(size=3), 0.4, 1.2
 

@@ -160,6 +160,60 @@ def test_greedy_count_picks_what_refitting_every_candidate_picks(family, rng):
     assert plan.rows.tolist() == gone
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("objective", ["outcome", "delta"])
+def test_optimal_where_the_first_rows_matter_most(seed, objective):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(9, 3))
+    y = X @ [1.0, -0.5, 0.3] + rng.normal(size=9)
+    X[:2] *= 3
+    y[:2] += 3
+    model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    Q = rng.normal(size=(25, 3))
+    target = float(np.median(model.scores(Q))) - 0.3
+    points = Q[model.scores(Q) >= target]
+    plan = hf.search(model, points, target, max_deletions=4, method="optimal", objective=objective)
+    deletions = model.deletions(points)
+    margins = model.scores(points) - target
+    worst = 0.0
+    for k in range(1, 5):
+        for rows in itertools.combinations(range(9), k):
+            try:
+                drop = deletions.effect(list(rows))
+            except hf.SingularDeletionError:
+                continue
+            value = np.sum(drop > margins) if objective == "outcome" else np.abs(drop).sum()
+            worst = max(worst, float(value))
+        assert plan.values[k] == pytest.approx(worst)
+        scale = len(points) if objective == "outcome" else 1
+        assert plan.upper[k] * scale == pytest.approx(worst)
+
+
+@pytest.mark.parametrize("method", [*METHODS, "random"])
+def test_sets_that_cannot_go_together_are_avoided(method, rng):
+    """Categories of two rows each, and a class of three."""
+    X = np.column_stack([rng.normal(size=(20, 2)), np.zeros((20, 3))])
+    for j in range(3):
+        X[[2 * j, 2 * j + 1], 2 + j] = 1.0
+    y = X[:, 0] + rng.normal(size=20)
+    y[:6] += 5 * rng.normal(size=6)
+    model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    target = float(np.median(model.scores(X)))
+    plan = hf.search(model, X, target, max_deletions=5, method=method)
+    for rows in plan.sets:
+        assert not any({2 * j, 2 * j + 1} <= set(rows.tolist()) for j in range(3))
+    labels = np.zeros(30, dtype=int)
+    labels[[3, 8, 20]] = 1
+    Z = rng.normal(size=(30, 2))
+    for estimator in (hf.LSSVMClassifier(0.1), LogisticRegression(tol=1e-10)):
+        if method == "optimal" and isinstance(estimator, LogisticRegression):
+            continue  # thousands of refits
+        classifier = hf.erasable(estimator.fit(Z, labels), Z, labels)
+        lowest = float(np.min(classifier.scores(Z)))
+        plan = hf.search(classifier, Z, lowest, max_deletions=4, method=method)
+        assert not {3, 8, 20} <= set(plan.rows.tolist())
+
+
 def test_best_is_at_least_every_member_and_grows(rng):
     model, points, target = small(LinearRegression(), rng, n=60, q=60)
     plans = {
@@ -229,7 +283,8 @@ def test_sweeps_agree_with_single_sets(family, running, threads, rng, monkeypatc
     for objective in ("outcome", "delta"):
         units = Units(model.rows, "row")
         attack = Attack(model, points, margins, units, objective, threads=threads)
-        for gone in ([], [4], [4, 9], [4, 9, 2], [9, 2], [9, 2, 4], [], [7]):
+        orders = ([], [4], [4, 9], [4, 9, 2], [9, 2], [9, 2, 4], [], [7], [9], [7, 9], [], [4])
+        for gone in (*orders, [9], [4, 9], [4, 9, 2], [1, 2], [4, 9, 2, 1]):
             sweep = attack.sweep(gone)
             for i in range(30):
                 if i in gone:
@@ -283,6 +338,17 @@ def test_gates_serve_every_objective(objective, family, rng):
     best = hf.search(model, points, target, method="best", **options)
     assert gates.values[5] > random
     assert gates.values[5] > 0.6 * best.values[5]
+
+
+def test_a_person_without_a_gradient(rng):
+    X = rng.normal(size=(20, 2))
+    model = hf.erasable(KernelRidge(kernel="rbf", gamma=5.0).fit(X, X[:, 0]), X, X[:, 0])
+    far = np.full((2, 2), 1e3)
+    options = {"max_deletions": 2, "objective": "action", "people": far}
+    with pytest.raises(hf.HoldfastError, match="no gradient"):
+        hf.search(model, far, -1.0, **options)
+    with pytest.raises(hf.HoldfastError, match="no gradient"):
+        hf.action_instability(model, far, [1], target=1.0)
 
 
 def test_delta_objective_sums_absolute_changes(rng):
@@ -370,6 +436,16 @@ def test_boosting_is_attacked_by_refitting(method, rng):
     assert np.all((alone >= 0) & (alone <= 1))
 
 
+def test_weights_of_a_pipeline_without_the_algebra(rng):
+    X = rng.normal(size=(60, 2))
+    weights = rng.uniform(0.5, 2.0, size=60)
+    pipeline = make_pipeline(StandardScaler(), RandomForestRegressor(5, random_state=0))
+    pipeline.fit(X, X[:, 0], randomforestregressor__sample_weight=weights)
+    model = hf.erasable(pipeline, X, X[:, 0], sample_weight=weights)
+    plan = hf.search(model, X, 0.0, max_deletions=3, leaders=2)
+    assert np.all(np.diff(plan.predicted) >= 0)
+
+
 def test_a_forest_has_refit_and_random_only(rng):
     X = rng.normal(size=(60, 2))
     model = hf.erasable(RandomForestRegressor(5, random_state=0).fit(X, X[:, 0]), X, X[:, 0])
@@ -449,6 +525,14 @@ def test_a_search_of_ones_own(rng):
     assert plan.method == "last_rows"
 
 
+def test_a_feature_called_points(rng):
+    X = pd.DataFrame(rng.normal(size=(30, 2)), columns=["points", "people"])
+    y = X["points"] + rng.normal(size=30)
+    model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    assert hf.search(model, X, 0.0, max_deletions=2).max_deletions == 2
+    assert hf.outcome_instability(model, X, [1]).values.shape == (30,)
+
+
 def test_recourse_objects_bring_their_people(rng):
     class Given:
         pass
@@ -471,6 +555,20 @@ def test_recourse_objects_bring_their_people(rng):
         ({"max_deletions": 2.5}, "whole number"),
         ({"target": np.nan}, "one finite score"),
         ({"target": "high"}, "one finite score"),
+        ({"target": None}, "one finite score"),
+        ({"threads": -1}, "threads must be"),
+        ({"random_state": "x"}, "random_state must be"),
+        ({"method": ["best"]}, "method must be one of"),
+        ({"method": "refit"}, "without the algebra"),
+        ({"polished": True}, "no option 'polished'; it has polish"),
+        ({"method": "greedy-soft", "temperature": 0}, "temperature must be a number above 0"),
+        ({"method": "gates", "sigma": 0}, "sigma must be a number above 0"),
+        ({"method": "optimal", "time_limit": "a"}, "time_limit must be"),
+        ({"method": "random", "draws": 0}, "draws must be a number above 0"),
+        ({"method": "random", "objective": "harm"}, "objective must be one of"),
+        ({"method": lambda attack, budget, rng: None}, "must return the units"),
+        ({"method": lambda attack, budget, rng: [[], [99]]}, "must return the units"),
+        ({"method": lambda attack, budget, rng: [[], [1, 1]]}, "must return the units"),
         ({"target": 1e9}, "all 15 score below the target"),
         ({"method": "best-of"}, "method must be one of"),
         ({"objective": "harm"}, "objective must be one of"),

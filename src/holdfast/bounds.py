@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.integrate import quad_vec
 
 from holdfast.errors import UnsupportedModelError
-from holdfast.instability import first_order_change
+from holdfast.instability import first_order_change, points_of
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.kernel import KernelCore
 from holdfast.models.linear import LinearCore
 from holdfast.models.rows import Array
-
-#: Gauss–Legendre nodes of the path integral in Proposition 2
-_NODES = 32
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ def outcome_linear(model: ErasableModel, given: Any) -> Bound:
     With an intercept, ``x̌`` and ``d_i`` are those with the constant included.
     """
     core = _linear(model)
-    points = getattr(given, "points", given)
+    points = points_of(given)
     deletions = model.deletions(points)
     alone = deletions.deletable
     shifts = (
@@ -76,7 +74,7 @@ def outcome_kernel(model: ErasableModel, given: Any) -> Bound:
         raise UnsupportedModelError(
             f"Proposition 3 is about kernel ridge regression without a bias, not {model!r}"
         )
-    points = getattr(given, "points", given)
+    points = points_of(given)
     deletions = model.deletions(points)
     steps = np.nan_to_num(deletions.single_steps)
     longest, n = 0.0, model.rows.n
@@ -95,18 +93,25 @@ def outcome_kernel(model: ErasableModel, given: Any) -> Bound:
 def action_path(model: ErasableModel, people: Any, target: float, row: int) -> Bound:
     """Proposition 2: ``Φ₂ ≤ ‖d‖ ∫ ‖Dδ/Dw‖ dγ`` along the straight path, by quadrature.
 
-    For linear models and one deletion; the intercept is part of ``w``. The integrand's operator
-    norm is exact at each of the quadrature's nodes.
+    For linear models and one deletion; the intercept is part of ``w``. The quadrature is adaptive,
+    and its error estimate is added. Refused where the path passes through ``w = 0``.
     """
     x, (b, w), b_after, w_after = _before_and_after(model, people, [row])
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    total = np.zeros(len(x))
-    for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
-        w_here = node * w + (1 - node) * w_after[0]
-        b_here = node * b + (1 - node) * b_after[0]
-        total += weight * _jacobian_norms(x, w_here, b_here, target)
-    moved = np.append(w - w_after[0], b - b_after[0])
-    bound = np.linalg.norm(moved) * total
+    v, c = w_after[0], b_after[0]
+    turned = v - w
+    nearest = np.clip(-(w @ turned) / (turned @ turned or 1.0), 0.0, 1.0)
+    shortest = np.linalg.norm(w + nearest * turned)
+    if shortest < 1e-6 * max(np.linalg.norm(w), np.linalg.norm(v)):
+        raise UnsupportedModelError(
+            "the straight path between the weights passes through 0, where recourse is undefined: "
+            "use action_linear"
+        )
+
+    def norms(share: float) -> Array:
+        return _jacobian_norms(x, share * w + (1 - share) * v, share * b + (1 - share) * c, target)
+
+    integral, error = quad_vec(norms, 0.0, 1.0, epsrel=1e-8, norm="max", limit=10_000)
+    bound = np.linalg.norm(np.append(w - v, b - c)) * (integral + error)
     measured = _action(x, w, b, w_after, b_after, target)[0]
     return Bound("Proposition 2", bound, measured, ("linear model", "one deletion", "λ → 0"))
 

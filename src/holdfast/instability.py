@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
@@ -44,6 +45,13 @@ class Instability:
         """The mean over the recourses that were valid."""
         counted = self.values.size - self.initially_invalid
         return self.total / counted if counted else float("nan")
+
+
+def points_of(given: Any) -> Any:
+    """The points of recourses, or plain points as they are."""
+    if isinstance(given, pd.DataFrame | np.ndarray):
+        return given
+    return getattr(given, "points", given)
 
 
 def _scores_after(model: ErasableModel, points: Any, rows: Any, subjects: Any, by: str) -> Array:
@@ -89,7 +97,7 @@ def outcome_instability(
     >>> bool(abs(measured.total - predicted.total) < 1e-9)
     True
     """
-    points = getattr(given, "points", given)
+    points = points_of(given)
     before = model.scores(points)
     if kind not in ("continuous", "binary"):
         raise HoldfastError(f"kind must be 'continuous' or 'binary', got {kind!r}")
@@ -154,7 +162,7 @@ def action_instability(
 
     def points(of: ErasableModel) -> Array:
         if callable(method):
-            return np.asarray(getattr(found := method(of, people), "points", found), dtype=float)
+            return np.asarray(points_of(method(of, people)), dtype=float)
         if method != "first-order":
             raise HoldfastError(f"method must be 'first-order' or a callable, got {method!r}")
         return first_order_recourse(of, people, target)
@@ -175,4 +183,7 @@ def first_order_recourse(
 
 def first_order_change(gaps: Array, slopes: Array, ridge: float = 0.0) -> Array:
     """``δ = (s − f(x)) / (λ + ‖w‖²) · w``, (q, d)."""
-    return (gaps / (ridge + np.sum(slopes**2, axis=1)))[:, None] * slopes
+    norms = ridge + np.sum(slopes**2, axis=1)
+    if not np.all(norms > 0):
+        raise HoldfastError("a person's score has no gradient: there is no first-order recourse")
+    return (gaps / norms)[:, None] * slopes

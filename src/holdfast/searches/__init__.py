@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.instability import points_of
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.inputs import take
+from holdfast.models.inputs import positive_number, take
 from holdfast.models.refit import RefitCore
-from holdfast.searches.attack import Attack, RefittingAttack
+from holdfast.searches.attack import OBJECTIVES, Attack, RefittingAttack
 from holdfast.searches.best import best
 from holdfast.searches.gates import gates
 from holdfast.searches.greedy import greedy, greedy_count, greedy_soft, influence
@@ -94,10 +97,14 @@ def search(
     True
     """
     points, people = _given(model, given, people)
-    rng = np.random.default_rng(random_state)
+    rng = _generator(random_state)
     units = Units(model.rows, unit)
     budget = _budget(max_deletions, len(units), unit)
-    if isinstance(target, str) or np.ndim(target) or not np.isfinite(target):
+    if objective not in OBJECTIVES:
+        raise HoldfastError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise HoldfastError(f"threads must be a whole number from 1, got {threads!r}")
+    if not isinstance(target, Real) or isinstance(target, bool) or not np.isfinite(target):
         raise HoldfastError(f"target must be one finite score, got {target!r}")
     target = float(target)
     scores = model.scores(points)
@@ -118,17 +125,12 @@ def search(
         "unit": unit,
         "initially_invalid": int(np.sum(~valid)),
     }
-    name = method if isinstance(method, str) else getattr(method, "__name__", "callable")
-    if method == "random":
-        return _random(frame, units, budget, rng, **options)
-    if isinstance(model.core, RefitCore):
-        return _refitted(frame, units, budget, rng, name, **options)
-    search_for = METHODS.get(method) if isinstance(method, str) else method
-    if search_for is None:
-        raise HoldfastError(
-            f"method must be one of {', '.join(map(repr, [*METHODS, 'random']))} or a callable, "
-            f"got {method!r}"
-        )
+    search_for, name = _method(method, model)
+    _check_options(search_for, options, name)
+    if search_for is refit_search:
+        return _refitted(frame, units, budget, rng, **options)
+    if search_for is _random:
+        return _random(frame, units, budget, rng, people, **options)
     if model.exact:
         attack: Any = Attack(
             model, points, scores[valid] - target, units, objective, people, target, threads
@@ -141,8 +143,7 @@ def search(
         attack = RefittingAttack(model, points, target, units, objective, threads)
     found = search_for(attack, budget, rng, **options)
     sets, upper = found if isinstance(found, tuple) else (found, None)
-    sets = [list(s) for s in sets]
-    sets += [sets[-1]] * (budget + 1 - len(sets))
+    sets = _checked_sets(sets, budget, len(units), name)
     q = int(valid.sum())
     return Plan(
         **frame,
@@ -159,9 +160,9 @@ def search(
 
 def _given(model: ErasableModel, given: Any, people: Any) -> tuple[Any, Any]:
     """The points and factuals of recourses, or of plain points."""
-    if hasattr(given, "points") and not isinstance(given, np.ndarray):
-        people = given.people if people is None else people
-        given = given.points
+    if points_of(given) is not given:
+        people = getattr(given, "people", None) if people is None else people
+        given = points_of(given)
     points = model._queries(given, "the recourses")
     if len(points) == 0:
         raise HoldfastError("no recourse to attack: the table of recourses is empty")
@@ -170,6 +171,69 @@ def _given(model: ErasableModel, given: Any, people: Any) -> tuple[Any, Any]:
         if len(people) != len(points):
             raise HoldfastError(f"there are {len(points)} recourses but {len(people)} people")
     return points, people
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise HoldfastError(
+            f"random_state must be a whole number, a Generator or None, got {random_state!r}"
+        ) from None
+
+
+def _method(method: Any, model: ErasableModel) -> tuple[Callable[..., Any], str]:
+    """The search meant, and its name."""
+    known = {**METHODS, "random": _random, "refit": refit_search}
+    if not callable(method) and (not isinstance(method, str) or method not in known):
+        raise HoldfastError(
+            f"method must be one of {', '.join(map(repr, known))} or a callable, got {method!r}"
+        )
+    if method == "random":
+        return _random, "random"
+    if isinstance(model.core, RefitCore):
+        if method in ("best", "refit"):
+            return refit_search, "refit"
+        raise UnsupportedModelError(
+            f"method={method!r} needs the algebra of deletions, which "
+            f"{type(model._final).__name__} has not. What works: 'refit' and 'random'"
+        )
+    if method == "refit":
+        raise HoldfastError("method='refit' is for estimators without the algebra; use 'best'")
+    if callable(method):
+        return method, getattr(method, "__name__", "callable")
+    return METHODS[method], method
+
+
+def _check_options(search_for: Callable[..., Any], options: dict[str, Any], name: str) -> None:
+    """Refuse options the method does not have."""
+    parameters = inspect.signature(search_for).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    own = [p.name for p in parameters if p.default is not p.empty]
+    unknown = [option for option in options if option not in own]
+    if unknown:
+        raise HoldfastError(
+            f"method {name!r} has no option {unknown[0]!r}; it has {', '.join(own) or 'none'}"
+        )
+
+
+def _checked_sets(sets: Any, budget: int, n: int, name: str) -> list[list[int]]:
+    """What a search returned: sets of units for budgets 0, 1, …, the last one repeated."""
+    try:
+        found = [[int(u) for u in units] for units in sets]
+    except TypeError:
+        found = []
+    fine = 0 < len(found) <= budget + 1 and all(
+        len(units) <= k and len(set(units)) == len(units) and all(0 <= u < n for u in units)
+        for k, units in enumerate(found)
+    )
+    if not fine:
+        raise HoldfastError(
+            f"method {name!r} must return the units to delete at budgets 0 … {budget}: at each, at "
+            f"most that many different numbers below {n}"
+        )
+    return found + [found[-1]] * (budget + 1 - len(found))
 
 
 def _budget(max_deletions: Any, n: int, unit: str) -> int:
@@ -183,54 +247,58 @@ def _budget(max_deletions: Any, n: int, unit: str) -> int:
     return int(max_deletions)
 
 
-def _random(frame: dict[str, Any], units: Units, budget: int, rng: Any, draws: int = 20) -> Plan:
+def _random(
+    frame: dict[str, Any], units: Units, budget: int, rng: Any, people: Any, draws: int = 20
+) -> Plan:
     """Several random orders; the mean share they break, and its spread."""
+    positive_number("draws", draws)
     model, points, target = frame["model"], frame["points"], frame["target"]
     scores = model.scores(points)
-    algebra = None if isinstance(model.core, RefitCore) else model.deletions(points)
-    orders, shares = [], []
-    for _ in range(draws):
-        order = _random_order(units, budget, rng)
-        sets = [units.rows(order[:k]) for k in range(budget + 1)]
-        orders.append(order)
-        if algebra is None:
-            after = [scores, *(model.without(rows).scores(points) for rows in sets[1:])]
+    attack = None
+    if not isinstance(model.core, RefitCore):
+        objective = frame["objective"]
+        attack = Attack(model, points, scores - target, units, objective, people, target)
+    orders = [_random_order(attack, units, budget, rng) for _ in range(int(draws))]
+    shares, values = [], []
+    for order in orders:
+        sets = [order[:k] for k in range(budget + 1)]
+        if attack is None:
+            after = [model.without(units.rows(s)).scores(points) for s in sets[1:]]
+            broken = [0.0, *(float(np.sum(scored < target)) for scored in after)]
+            values.append(broken)
         else:
-            after = [scores - algebra.effect_at(rows) for rows in sets]
-        shares.append([float(np.mean(s < target)) for s in after])
+            broken = [float(attack.broken(s)) for s in sets]
+            values.append([attack.value(s)[0] for s in sets])
+        shares.append(np.array(broken) / len(scores))
     table = np.array(shares)
+    impossible: Any = [] if attack is None else np.flatnonzero(~attack.singles().possible)
     return Plan(
         **frame,
         method="random",
         sets=[units.rows(orders[0][:k]) for k in range(budget + 1)],
         units=[[units.names[u] for u in orders[0][:k]] for k in range(budget + 1)],
         predicted=table.mean(axis=0),
-        values=table.mean(axis=0) * len(scores),
+        values=np.mean(values, axis=0),
         spread=table.std(axis=0, ddof=1) if draws > 1 else np.zeros(budget + 1),
         draws=[[units.rows(order[:k]) for k in range(budget + 1)] for order in orders],
+        skipped=[units.names[u] for u in impossible],
         notes={"draws": draws},
     )
 
 
-def _random_order(units: Units, budget: int, rng: Any) -> list[int]:
-    """Random units that can go together as far as classes are concerned."""
+def _random_order(attack: Any, units: Units, budget: int, rng: Any) -> list[int]:
+    """Random units that can go together."""
     order: list[int] = []
     for candidate in rng.permutation(len(units)):
         if len(order) == budget:
             break
-        if units.keeps_classes(units.rows(order))[candidate]:
-            order.append(int(candidate))
+        both = [*order, int(candidate)]
+        if attack.feasible(both) if attack else units.keeps_classes(units.rows(order))[candidate]:
+            order = both
     return order
 
 
-def _refitted(
-    frame: dict[str, Any], units: Units, budget: int, rng: Any, name: str, **options: Any
-) -> Plan:
-    if name not in ("best", "refit"):
-        raise UnsupportedModelError(
-            f"method={name!r} needs the algebra of deletions, which "
-            f"{type(frame['model']._final).__name__} has not. What works: 'refit' and 'random'"
-        )
+def _refitted(frame: dict[str, Any], units: Units, budget: int, rng: Any, **options: Any) -> Plan:
     if frame["objective"] != "outcome":
         raise UnsupportedModelError("estimators without the algebra have objective='outcome' only")
     model, points, target = frame["model"], frame["points"], frame["target"]

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.errors import HoldfastError, SingularDeletionError, UnsupportedModelError
 from holdfast.instability import first_order_change
+from holdfast.models.deletions import Deletions
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.rows import Array
 from holdfast.searches import kernels
@@ -76,34 +77,33 @@ class Attack:
             )
         deletions, self._slopes = self.model.core.first_order(self.model.features(people))
         self._gaps = target - self.model.scores(people)
+        if not np.all(np.sum(self._slopes**2, axis=1) > 0):
+            raise HoldfastError(
+                "a person's score has no gradient: there is no first-order recourse to move"
+            )
         self.problem = Problem(deletions, self.units, threads)
 
     def sweep(self, units: Sequence[int], temperature: float | None = None) -> Sweep:
         """Every candidate's value after some deletions; soft with a ``temperature``."""
-        state = self.problem.state(units)
-        return self.problem.sweep(state, self._reduction(state, temperature))
+        return self.sweep_at(self.problem.state(units), temperature)
 
-    def _reduction(self, state: State, temperature: float | None) -> Any:
-        """What a sweep does with every tile."""
+    def sweep_at(self, state: State, temperature: float | None = None) -> Sweep:
+        """The sweep of a given state."""
         if self.objective == "action":
             q, slopes = self._gaps.size, self._slopes
             gaps = self._gaps + state.base[:q]
             now = slopes - state.base[q:].reshape(slopes.shape)
-            return lambda *tile_and_value: kernels.action(
-                *tile_and_value[:-2], gaps, now, self._gaps, slopes, tile_and_value[-2]
-            )
+            return self.problem.sweep(state, kernels.action, gaps, now, self._gaps, slopes)
         if self.objective == "delta":
-            return lambda *tile_and_value: kernels.absolute(
-                *tile_and_value[:-2], state.base, tile_and_value[-2]
-            )
+            return self.problem.sweep(state, kernels.absolute, state.base)
         slack = self.margins - state.base
         if temperature is None:
-            return lambda *tile_and_value: kernels.count_and_hinge(
-                *tile_and_value[:-2], slack, *tile_and_value[-2:]
-            )
-        return lambda *tile_and_value: kernels.sigmoid(
-            *tile_and_value[:-2], slack, temperature, tile_and_value[-2]
-        )
+            return self.problem.sweep(state, kernels.count_and_hinge, slack)
+        return self.problem.sweep(state, kernels.sigmoid, slack, temperature)
+
+    def feasible(self, units: Sequence[int]) -> bool:
+        """Whether these units can go together."""
+        return can_go(self.outcome, self.units, units)
 
     def singles(self, temperature: float | None = None) -> Sweep:
         """Every candidate alone, all of them screened."""
@@ -126,6 +126,17 @@ class Attack:
     def broken(self, units: Sequence[int]) -> int:
         """How many recourses a set breaks."""
         return int(np.sum(self.outcome.effect_at(self.units.rows(units)) > self.margins))
+
+
+def can_go(deletions: Deletions, units: Units, chosen: Sequence[int]) -> bool:
+    """Whether a fit, and every class, is left when these units go together."""
+    rows = units.rows(chosen)
+    try:
+        deletions.rows.refuse_if_too_much(rows)
+        deletions.solve(rows)
+    except SingularDeletionError:
+        return False
+    return True
 
 
 class RefittingAttack:
@@ -153,11 +164,15 @@ class RefittingAttack:
         self._scores = model.scores(points)
         self.margins = self._scores - target
         self._refits: dict[tuple[int, ...], ErasableModel] = {}
-        self.skipped: set[int] = set()
+        self._algebra = model.deletions(points)
 
     def singles(self, temperature: float | None = None) -> Sweep:
         """Every candidate alone, screened by the algebra."""
         return self._attack(self.model, self.points, self.margins, self.units).singles(temperature)
+
+    def feasible(self, units: Sequence[int]) -> bool:
+        """Whether these units can go together."""
+        return can_go(self._algebra, self.units, units)
 
     def _refit(self, units: Sequence[int]) -> ErasableModel:
         key = tuple(sorted(units))
@@ -177,7 +192,7 @@ class RefittingAttack:
         state = attack.problem.state([])
         if self.objective == "delta":
             state = replace(state, base=base)
-        screened = attack.problem.sweep(state, attack._reduction(state, temperature))
+        screened = attack.sweep_at(state, temperature)
         place = self._places(inner_units, left)
         value = np.full(len(self.units), -np.inf)
         tie = np.full(len(self.units), -np.inf)

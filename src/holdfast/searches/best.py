@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from holdfast.searches.attack import Attack
-from holdfast.searches.greedy import TEMPERATURES, greedy, greedy_count, greedy_soft, influence
+from holdfast.searches.greedy import (
+    TEMPERATURES,
+    greedy,
+    greedy_count,
+    greedy_soft,
+    in_turn,
+    influence,
+)
 
 #: recourses that get an attack of their own as a starting point
 _SEEDED = 24
@@ -33,7 +41,8 @@ def best(attack: Any, budget: int, rng: Any, polish: bool = True) -> list[list[i
     def value(units: list[int]) -> tuple[float, float]:
         key = tuple(sorted(units))
         if key not in known:
-            known[key] = attack.value(list(key))
+            feasible = attack.feasible(key)
+            known[key] = attack.value(list(key)) if feasible else (-math.inf, -math.inf)
         return known[key]
 
     sets: list[list[int]] = [[]]
@@ -82,5 +91,5 @@ def _attacks_on_single_recourses(attack: Attack, budget: int, rng: Any) -> list[
     effects *= state.steps[:, None]
     effects = np.add.reduceat(effects, starts[:-1], axis=0)
     effects[~state.possible] = -np.inf
-    orders = np.argsort(-effects, axis=0, kind="stable")[:budget].T
-    return [[order[:k].tolist() for k in range(len(order) + 1)] for order in orders]
+    orders = np.argsort(-effects, axis=0, kind="stable").T
+    return [in_turn(attack, order, budget) for order in orders]

@@ -31,8 +31,9 @@ from scipy.stats import norm
 
 from holdfast.errors import HoldfastError
 from holdfast.models.deletions import KernelDeletions, LowRankDeletions
+from holdfast.models.inputs import positive_number
 from holdfast.models.rows import Array
-from holdfast.searches.greedy import median_margin
+from holdfast.searches.greedy import in_turn, median_margin
 
 
 def gates(
@@ -67,6 +68,16 @@ def gates(
     landmarks : int
         Rank of the Nyström approximation for kernel models.
     """
+    settings = {
+        "steps": steps,
+        "samples": samples,
+        "sigma": sigma,
+        "temperature": temperature,
+        "learning_rate": learning_rate,
+        "landmarks": landmarks,
+    }
+    for name, setting in settings.items():
+        positive_number(name, setting)
     loss: _OutcomeLoss | _ActionLoss
     if attack.objective == "action":
         loss = _ActionLoss(attack)
@@ -103,9 +114,9 @@ def gates(
         raise HoldfastError("gates found nothing to pull on: no deletion lowers any score")
     rate = learning_rate / strongest[0]
     eta = l0_weight * strongest[min(budget, len(units)) - 1] * sigma / norm.pdf(0.0)
-    for _ in range(steps):
+    for _ in range(int(steps)):
         gradient = -eta * norm.pdf((1.0 - mu) / sigma) / sigma
-        for _ in range(samples):
+        for _ in range(int(samples)):
             noisy = mu + sigma * rng.standard_normal(mu.size)
             inside = (noisy > 0.0) & (noisy < 1.0)
             gradient += pull(np.clip(noisy, 0.0, 1.0)) * inside / samples
@@ -113,8 +124,8 @@ def gates(
         np.clip(mu, -3.0 * sigma, 1.0 + 3.0 * sigma, out=mu)
     mu[~attack.singles().possible] = np.inf
     # gates that reached the bottom tie: the stronger pull at the end goes first
-    order = np.lexsort((-pull(np.clip(mu, 0.0, 1.0)), mu))[:budget].tolist()
-    return [order[:k] for k in range(budget + 1)]
+    order = np.lexsort((-pull(np.clip(mu, 0.0, 1.0)), mu))
+    return in_turn(attack, order, budget)
 
 
 class _OutcomeLoss:
@@ -168,7 +179,7 @@ def _low_rank(attack: Any, deletions: Any, landmarks: int, rng: Any) -> LowRankD
     assert isinstance(deletions, KernelDeletions)
     core = attack.model.core
     n = len(core.X)
-    chosen = rng.choice(n, min(landmarks, n), replace=False)
+    chosen = rng.choice(n, min(int(landmarks), n), replace=False)
     root = np.sqrt(core._weights)
     inner = core.kernel(core.X[chosen], core.X[chosen])
     values, vectors = linalg.eigh(inner)

@@ -7,10 +7,12 @@ and it picks the lowest index, over and over; ``greedy`` breaks such ties by the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from holdfast.models.inputs import positive_number
 from holdfast.models.rows import Array
 from holdfast.searches.problem import Sweep
 
@@ -49,6 +51,7 @@ def greedy(attack: Any, budget: int, rng: Any) -> list[list[int]]:
 
 def greedy_soft(attack: Any, budget: int, rng: Any, temperature: float = 0.3) -> list[list[int]]:
     """Largest sum of sigmoids; ``temperature`` in units of the median margin."""
+    positive_number("temperature", temperature)
     if attack.objective != "outcome":
         return greedy(attack, budget, rng)
     scale = median_margin(attack.margins)
@@ -59,8 +62,18 @@ def influence(attack: Any, budget: int, rng: Any) -> list[list[int]]:
     """One-shot: the candidates that are worst alone, softly counted, all at once."""
     soft = median_margin(attack.margins) if attack.objective == "outcome" else None
     sweep = attack.singles(soft)
-    order = [int(i) for i in sweep.ranked(budget)]
-    return [order[:k] for k in range(len(order) + 1)]
+    return in_turn(attack, sweep.ranked(), budget)
+
+
+def in_turn(attack: Any, order: Iterable[Any], budget: int) -> list[list[int]]:
+    """Nested sets in a given order, leaving out what cannot go with those before it."""
+    chosen: list[int] = []
+    for unit in order:
+        if len(chosen) == budget:
+            break
+        if attack.feasible([*chosen, int(unit)]):
+            chosen.append(int(unit))
+    return [chosen[:k] for k in range(len(chosen) + 1)]
 
 
 def median_margin(margins: Array) -> float:

@@ -2,7 +2,8 @@
 
 A tile holds ``C`` for a few training rows (b, q). Candidates are runs of consecutive rows (one row,
 or all rows of a subject); deleting a candidate lowers score ``j`` by the sum of its rows' entries
-times their ``steps``. Each function reduces that to one or two numbers per candidate.
+times their ``steps``. Each function reduces that to a ``value`` per candidate, and some to a
+tie-break; what it needs to know of the recourses comes last.
 
 A tile may lag behind the last deletion: then ``lag`` (b, k) and ``gone`` (k, q) say what is still
 to be taken off, ``tile −= lag @ gone``, and each row is brought up to date in place just before it
@@ -18,7 +19,9 @@ import numpy as np
 
 from holdfast.models.rows import Array
 
-_compiled: Any = nb.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+_compiled: Any = nb.njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
+)
 
 
 @_compiled
@@ -47,9 +50,9 @@ def count_and_hinge(
     gone: Array,
     steps: Array,
     starts: Any,
-    slack: Array,
     value: Array,
     tie: Array,
+    slack: Array,
 ) -> None:
     """How many scores fall below the target; then, negated, what margin the others keep."""
     drop = np.empty(slack.size)
@@ -90,9 +93,10 @@ def sigmoid(
     gone: Array,
     steps: Array,
     starts: Any,
+    value: Array,
+    tie: Array,
     slack: Array,
     temperature: float,
-    value: Array,
 ) -> None:
     """A count with soft edges: the sum of sigmoids of how far each score falls below."""
     drop = np.empty(slack.size)
@@ -113,8 +117,9 @@ def absolute(
     gone: Array,
     steps: Array,
     starts: Any,
-    before: Array,
     value: Array,
+    tie: Array,
+    before: Array,
 ) -> None:
     """The sum of absolute changes of the scores, the earlier deletions' (``before``) included."""
     drop = np.empty(before.size)
@@ -134,11 +139,12 @@ def action(
     gone: Array,
     steps: Array,
     starts: Any,
+    value: Array,
+    tie: Array,
     gaps: Array,
     slopes: Array,
     gaps_then: Array,
     slopes_then: Array,
-    value: Array,
 ) -> None:
     """The sum of distances between first-order recourses before and after.
 

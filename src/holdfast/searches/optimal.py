@@ -11,10 +11,12 @@ import itertools
 import math
 import time
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from holdfast.errors import HoldfastError
 from holdfast.models.rows import Array
 from holdfast.searches.attack import Attack
 from holdfast.searches.best import best
@@ -38,57 +40,56 @@ def optimal(
     time_limit : float
         Seconds in all; what is not closed by then keeps its bound.
     """
-    deadline = time.monotonic() + time_limit
+    if not isinstance(time_limit, Real) or not time_limit >= 0:
+        raise HoldfastError(f"time_limit must be a number of seconds, got {time_limit!r}")
+    deadline = time.monotonic() + float(time_limit)
     exact = isinstance(attack, Attack)
-    n, q = len(attack.units), attack.margins.size
+    n = len(attack.units)
+    most = float(attack.margins.size) if attack.objective == "outcome" else math.inf
     sets: list[list[int]] = [[]]
     upper = [0.0]
     found = best(attack, budget, rng)
     for k in range(1, budget + 1):
         start = max(found[k], sets[-1], key=attack.value)
-        if math.comb(n, k - 1) <= _SWEEPS if exact else math.comb(n, k) <= _REFITS:
+        closed = None
+        few = math.comb(n, k - 1) <= _SWEEPS if exact else math.comb(n, k) <= _REFITS
+        if exact and not few and attack.objective == "outcome":
+            if attack.units.single and n <= _ROWS:
+                closed = _branch_and_bound(attack, k, start, deadline)
+            few = closed is None and math.comb(n, k - 1) <= _SWEEPS_WITHOUT_BOX
+        if few:
             units, bound = _enumerated(attack, k, start, deadline)
-        elif exact and attack.objective == "outcome" and attack.units.single and n <= _ROWS:
-            closed = _branch_and_bound(attack, k, start, deadline)
-            if closed is None and math.comb(n, k - 1) <= _SWEEPS_WITHOUT_BOX:
-                closed = _enumerated(attack, k, start, deadline)
-            units, bound = closed or (start, float(q))
-        else:
-            units, bound = start, float(q)
-        if attack.objective != "outcome" and bound == q:
-            bound = math.inf
+            # only sets of exactly k were looked at: smaller ones are the last budget's business
+            closed = units, most if bound is None else max(bound, upper[-1])
+        units, bound = closed or (start, most)
         sets.append(units)
         upper.append(bound)
     return sets, np.array(upper)
 
 
-def _enumerated(attack: Any, k: int, start: list[int], deadline: float) -> tuple[list[int], float]:
-    """Every set of at most ``k`` units; by the algebra, the last one by a sweep."""
+def _enumerated(
+    attack: Any, k: int, start: list[int], deadline: float
+) -> tuple[list[int], float | None]:
+    """The worst set of ``k`` units, and its value; ``None`` if time ran out first."""
     champion, value = start, attack.value(start)
-    n = len(attack.units)
-    if isinstance(attack, Attack):
-        for rest in itertools.combinations(range(n), k - 1):
-            try:
-                sweep = attack.sweep(rest)
-            except ValueError:
-                continue  # these cannot go together
-            if sweep.possible.any():
-                candidate = [*rest, sweep.best]
-                reached = (sweep.value[sweep.best], sweep.tie[sweep.best])
-                if reached > value:
-                    champion, value = candidate, reached
-            if time.monotonic() > deadline:
-                return champion, float(attack.margins.size)
-        return champion, value[0]
-    for chosen in itertools.combinations(range(n), k):
-        try:
-            reached = attack.value(list(chosen))
-        except ValueError:
-            continue
-        if reached > value:
-            champion, value = list(chosen), reached
+    by_sweep = isinstance(attack, Attack)
+    for chosen in itertools.combinations(range(len(attack.units)), k - 1 if by_sweep else k):
         if time.monotonic() > deadline:
-            return champion, float(attack.margins.size)
+            return champion, None
+        candidate = list(chosen)
+        if not attack.feasible(candidate):
+            continue
+        if by_sweep:  # the last one of all candidates at once
+            sweep = attack.sweep(candidate)
+            if (
+                not sweep.possible.any()
+                or (sweep.value[sweep.best], sweep.tie[sweep.best]) <= value
+            ):
+                continue
+            candidate.append(sweep.best)
+        reached = attack.value(candidate)
+        if reached > value:
+            champion, value = candidate, reached
     return champion, value[0]
 
 
@@ -99,8 +100,8 @@ def _branch_and_bound(
 
     ``None`` where there is no box: deletions this large may be singular.
     """
-    deletions, q, n = attack.problem.deletions, attack.margins.size, len(attack.units)
-    bounds = box(deletions.block(np.arange(n)), deletions.residuals, k)
+    q = attack.margins.size
+    bounds = _box_of_deletable(attack, k)
     champion, count = start, int(attack.value(start)[0])
     if bounds is None:
         return None
@@ -126,6 +127,18 @@ def _branch_and_bound(
         for child in ((*gone, branch), kept), (gone, kept | {branch}):
             heapq.heappush(heap, (-ceiling, next(tick), *child))
     return champion, float(count)
+
+
+def _box_of_deletable(attack: Attack, k: int) -> tuple[Array, Array] | None:
+    """The box over the rows that can go at all; the others never will."""
+    deletions = attack.problem.deletions
+    alive = np.flatnonzero(attack.singles().possible)
+    found = box(deletions.block(alive), deletions.residuals[alive], k)
+    if found is None:
+        return None
+    lo, hi = np.zeros(len(attack.units)), np.zeros(len(attack.units))
+    lo[alive], hi[alive] = found
+    return lo, hi
 
 
 def _node(

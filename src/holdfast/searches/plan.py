@@ -31,11 +31,13 @@ class Plan:
         The same as row positions or subject ids, in the order in which they were chosen.
     predicted : ndarray of shape (M + 1,)
         Share of the valid recourses broken at each budget, by the algebra (for approximate
-        families and refitted estimators: by refitting while searching).
+        families and refitted estimators: by refitting while searching; ``random`` always by the
+        algebra where there is one).
     values : ndarray of shape (M + 1,)
         What the search maximised: recourses broken, ΣΔ or ΣΦ₂.
     upper : ndarray of shape (M + 1,) or None
-        A proven upper bound on the share any deletion of that size can break, where there is one.
+        A proven upper bound on what any deletion of that size can do, where there is one: on the
+        share broken, or for other objectives on ``values``.
     initially_invalid : int
         Recourses below the target before any deletion: counted here and left out.
     skipped : list
@@ -147,7 +149,7 @@ class Plan:
         k = np.arange(len(self.sets))
         ax.plot(k, 100 * self.predicted, "o-", label=f"predicted ({self.method})")
         ax.plot(k, 100 * self.rerun(), "x", color="black", label="refitted")
-        if self.upper is not None:
+        if self.upper is not None and self.objective == "outcome":
             ax.plot(k, 100 * self.upper, "--", color="grey", label="proven ceiling")
         noun = "people" if self.unit == "subject" else "rows"
         ax.set(xlabel=f"{noun} deleted", ylabel="recourses broken (%)", ylim=(-2, 102))
@@ -178,6 +180,6 @@ def _share_broken(
     options: dict[str, Any],
 ) -> float:
     if rows.size == 0:
-        return float(np.mean(model.scores(points) < target))
+        return 0.0  # nothing deleted, nothing broken: the points are those that were valid
     with threadpool_limits(1 if n_jobs != 1 else None, user_api="blas"):
         return float(np.mean(model.without(rows, **options).scores(points) < target))

@@ -43,7 +43,7 @@ _STREAMED_RANK = 128
 
 #: rows → ``C'`` transposed, and what is still to be taken off it (lag, gone)
 Tiles = Callable[[slice], tuple[Array, Array, Array]]
-#: takes tile, lag, gone, steps and starts, and fills value and tie
+#: takes tile, lag, gone, steps and starts, fills value and tie, and takes more of its own
 Reduction = Callable[..., None]
 
 
@@ -78,6 +78,8 @@ class State:
     ----------
     units, gone
         ``T`` as units and as rows.
+    parent
+        The units of the state this one was reached from, in one block.
     base : ndarray of shape (functionals,)
         What the deletion of ``T`` did.
     residuals, diagonal : ndarray of shape (n,)
@@ -93,6 +95,7 @@ class State:
     """
 
     units: tuple[int, ...]
+    parent: tuple[int, ...]
     gone: Positions
     base: Array
     residuals: Array
@@ -142,6 +145,7 @@ class Problem:
         self.keeps_a_running_copy = 8 * n * self.n_functionals <= RUNNING_COPY
         empty = np.zeros((n, 0))
         self._start = self._completed(
+            (),
             (),
             self._no_rows,
             np.zeros(self.n_functionals),
@@ -193,12 +197,21 @@ class Problem:
             effects = state.effects
         gone = np.concatenate([state.gone, rows])
         return self._completed(
-            (*state.units, *more), gone, base, residuals, diagonal, left, right, effects
+            (*state.units, *more),
+            state.units,
+            gone,
+            base,
+            residuals,
+            diagonal,
+            left,
+            right,
+            effects,
         )
 
     def _completed(
         self,
         units: tuple[int, ...],
+        parent: tuple[int, ...],
         gone: Positions,
         base: Array,
         residuals: Array,
@@ -225,7 +238,9 @@ class Problem:
                 rotated = np.einsum("gji,gj->gi", vectors, residuals[rows]) / values
                 found = np.einsum("gij,gj->gi", vectors, rotated)
                 steps[rows] = np.where(fine[:, None], found, 0.0)
-        return State(units, gone, base, residuals, diagonal, steps, possible, left, right, effects)
+        return State(
+            units, parent, gone, base, residuals, diagonal, steps, possible, left, right, effects
+        )
 
     def effects(self, state: State, rows: Any = slice(None)) -> Array:
         """``C'`` transposed, (rows, functionals)."""
@@ -264,7 +279,8 @@ class Problem:
             fresh = self.effects(state)
             self._running = fresh if self.streamed else fresh.copy()
         elif state.units != self._running_units:
-            if state.units[:-1] != self._running_units:
+            # one block behind: what is still to be taken off is the state's own last block
+            if state.parent != self._running_units or len(state.units) != len(state.parent) + 1:
                 return False
             if len(state.effects):
                 width = int(self.units.sizes[state.units[-1]])
@@ -290,9 +306,9 @@ class Problem:
 
     def _warmed_up(self, work: Any, chunks: list[Any], reduce: Reduction) -> list[Any]:
         """The chunks left after the first use of a compiled loop, which must be in one thread."""
-        if reduce.__code__ in self._warm:
+        if reduce in self._warm:
             return chunks
-        self._warm.add(reduce.__code__)
+        self._warm.add(reduce)
         work(chunks[0])
         return chunks[1:]
 
@@ -314,7 +330,7 @@ class Problem:
 
     # sweeps -------------------------------------------------------------------------------
 
-    def sweep(self, state: State, reduce: Reduction) -> Sweep:
+    def sweep(self, state: State, reduce: Reduction, *more: Any) -> Sweep:
         """Reduce every candidate's effects, tile by tile, on all threads."""
         starts = self.units.starts
         value, tie = np.zeros(len(self.units)), np.zeros(len(self.units))
@@ -330,6 +346,7 @@ class Problem:
                 starts[first : last + 1],
                 value[first:last],
                 tie[first:last],
+                *more,
             )
 
         with _blas().limit(limits=1, user_api="blas"):

@@ -21,8 +21,9 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.inputs import take
+from holdfast.models.inputs import positive_number, refitted, take
 from holdfast.models.rows import Array
 from holdfast.searches.attack import Attack
 from holdfast.searches.units import Units
@@ -72,13 +73,16 @@ def refit_search(
     surrogate: str = "kernel",
 ) -> tuple[list[list[int]], list[float]]:
     """Nested sets and the share each breaks, confirmed by ``budget × leaders`` refits."""
+    positive_number("leaders", leaders)
+    if surrogate not in ("kernel", "linear"):
+        raise HoldfastError(f"surrogate must be 'kernel' or 'linear', got {surrogate!r}")
     attack = surrogate_attack(model, points, target, units, surrogate)
     chosen: list[int] = []
     sets, shares = [chosen], [0.0]
     for _ in range(budget):
         sweep = attack.sweep(chosen)
         tried = []
-        for candidate in sweep.ranked(leaders):
+        for candidate in sweep.ranked(int(leaders)):
             rest = [*chosen, int(candidate)]
             scores = model.without(units.rows(rest)).scores(points)
             margin_left = float(np.maximum(scores - target, 0).sum())
@@ -86,8 +90,9 @@ def refit_search(
         if not tried:
             break
         share, _, chosen = max(tried, key=lambda t: t[:2])
-        sets.append(chosen)
-        shares.append(share)
+        better = share >= shares[-1]
+        sets.append(chosen if better else sets[-1])
+        shares.append(share if better else shares[-1])
     return sets, shares
 
 
@@ -101,11 +106,9 @@ def restlessness(
         fresh = clone(model.estimator)
         seeds = [name for name in fresh.get_params() if name.split("__")[-1] == "random_state"]
         fresh.set_params(**{name: int(rng.integers(2**31)) for name in seeds})
-        weights = model.sample_weight
-        extra = {} if weights is None else {"sample_weight": weights[order]}
-        fresh.fit(model._queries(take(model.X, order), "X"), model.y[order], **extra)
-        refit = ErasableModel(
-            fresh, take(model.X, order), model.y[order], None, None, model.favourable
-        )
+        weights = None if model.sample_weight is None else model.sample_weight[order]
+        X, y = take(model.X, order), model.y[order]
+        fitted = refitted(fresh, model._queries(X, "X"), y, weights, refit_preprocessing=True)
+        refit = ErasableModel(fitted, X, y, None, weights, model.favourable)
         shares.append(float(np.mean(refit.scores(points) < target)))
     return np.array(shares)
