@@ -6,7 +6,7 @@
     ├── UnsupportedModelError (TypeError)   this estimator, or this use of it, is not covered
     ├── DataMismatchError                   X and y are not what the model was fitted on
     └── SingularDeletionError               without these rows there is no unique fit
-    DriftWarning (UserWarning)              the fitted model stopped short of its optimum
+    DriftWarning (UserWarning)              fitted and optimal scores differ, or digits are lost
 """
 
 from __future__ import annotations
@@ -41,4 +41,8 @@ class SingularDeletionError(HoldfastError):
 
 
 class DriftWarning(UserWarning):
-    """The estimator had stopped short of its optimum; its scores moved when it was polished."""
+    """Scores here are not quite those of the fitted estimator.
+
+    It had stopped short of its optimum and its scores moved when it was polished, or its kernel
+    matrix is so badly conditioned that predicted and refitted scores agree to fewer digits.
+    """
