@@ -19,6 +19,7 @@ from holdfast.errors import HoldfastError, SingularDeletionError, UnsupportedMod
 from holdfast.instability import first_order_change
 from holdfast.models.deletions import Deletions
 from holdfast.models.erasable import ErasableModel
+from holdfast.models.network import NetworkCore
 from holdfast.models.rows import Array
 from holdfast.searches import kernels
 from holdfast.searches.problem import Problem, State, Sweep
@@ -43,6 +44,9 @@ class Attack:
     target : float; for ``"action"``
     threads : int, optional
     """
+
+    #: whether a sweep costs so much that a search should not ask for hundreds
+    costly = False
 
     def __init__(
         self,
@@ -165,6 +169,7 @@ class RefittingAttack:
         self.margins = self._scores - target
         self._refits: dict[tuple[int, ...], ErasableModel] = {}
         self._algebra = model.deletions(points)
+        self.costly = isinstance(model.core, NetworkCore)
 
     def singles(self, temperature: float | None = None) -> Sweep:
         """Every candidate alone, screened by the algebra."""

@@ -26,10 +26,11 @@ def best(attack: Any, budget: int, rng: Any, polish: bool = True) -> list[list[i
 
     Members: ``greedy-count``, ``greedy``, ``greedy-soft`` at several temperatures, ``influence``,
     and the strongest attacks on single recourses. Never below any of them, nor below itself at a
-    smaller budget.
+    smaller budget. For networks, where every sweep means a refit of seconds, the members are
+    ``greedy`` and ``influence``, and nothing is polished.
     """
     members = [greedy(attack, budget, rng)]
-    if attack.objective == "outcome":
+    if attack.objective == "outcome" and not attack.costly:
         members.append(greedy_count(attack, budget, rng))
         members += [greedy_soft(attack, budget, rng, t) for t in TEMPERATURES]
     members.append(influence(attack, budget, rng))
@@ -53,7 +54,7 @@ def best(attack: Any, budget: int, rng: Any, polish: bool = True) -> list[list[i
             if extension.possible.any():
                 pool.append([*sets[-1], extension.best])
         champion = max(pool, key=value)
-        if polish:
+        if polish and not attack.costly:
             champion = _polished(attack, champion, value)
         sets.append(champion)
     return sets
