@@ -98,7 +98,8 @@ def gates(
         """Derivative of the soft share still valid in every unit's weight."""
         gone = 1.0 - omega[owner]
         if deletions.coupled:
-            curvature = np.eye(U.shape[1]) - (U.T * gone) @ U
+            away = U[gone > 0] * np.sqrt(gone[gone > 0])[:, None]
+            curvature = np.eye(U.shape[1]) - away.T @ away  # numpy makes half of it and mirrors
             factor = linalg.cho_factor(curvature + 1e-12 * np.eye(len(curvature)))
             shift = linalg.cho_solve(factor, U.T @ (gone * r))
             back = linalg.cho_solve(factor, loss.slopes(W @ shift + lean) @ W)

@@ -36,7 +36,7 @@ from holdfast.searches.units import Units
 #: entries of a tile made by a product: two megabytes, which stay in the cache
 _TILE = 1 << 18
 #: bytes of C up to which a running copy is kept
-RUNNING_COPY = 2 << 30
+RUNNING_COPY = 1 << 30
 #: low-rank models with more parameters than this are cheaper to hold as a dense C
 _STREAMED_RANK = 128
 
