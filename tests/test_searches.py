@@ -1,5 +1,6 @@
 """Searches against brute force, refits, and each other."""
 
+import importlib
 import itertools
 
 import numpy as np
@@ -17,11 +18,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import holdfast as hf
+from holdfast.instability import first_order_change, first_order_recourse
 from holdfast.searches import METHODS, problem
 from holdfast.searches.attack import Attack
 from holdfast.searches.box import box
 from holdfast.searches.optimal import _branch_and_bound, _enumerated
 from holdfast.searches.units import Units
+
+gates = importlib.import_module("holdfast.searches.gates")
 
 EXACT_METHODS = ["greedy-count", "greedy", "greedy-soft", "influence", "gates", "best"]
 
@@ -315,6 +319,43 @@ def test_action_objective_equals_recourse_recomputed(family, rng):
         hf.action_instability(model, people[valid], [i], target=target).total for i in range(30)
     ]
     assert plan.rows[0] == int(np.argmax(alone))
+
+
+@pytest.mark.parametrize("objective", ["outcome", "delta", "action"])
+def test_gradient_of_the_gates_loss(objective, rng):
+    """Through w(ω), against finite differences; and validity is what descends (slip 1)."""
+    model, points, target = small(Ridge(1.0), rng, n=30, q=12)
+    points = points[model.scores(points) >= target]
+    people = points - 0.3
+    attack = Attack(
+        model,
+        points,
+        model.scores(points) - target,
+        Units(model.rows, "row"),
+        objective,
+        people,
+        target,
+    )
+    omega = rng.uniform(0.2, 1.0, size=30)
+    then = first_order_recourse(model, people, target)
+
+    def value(weights):
+        fit = model.reweighted(weights)
+        if objective == "outcome":
+            return expit((fit.scores(points) - target) / 0.1).mean()
+        if objective == "delta":
+            return -np.abs(fit.scores(points) - model.scores(points)).mean()
+        zero, unit = fit.scores(np.zeros((1, 3))), fit.scores(np.eye(3))
+        slopes = np.tile(unit - zero, (len(people), 1))
+        now = people + first_order_change(target - fit.scores(people), slopes)
+        return -np.linalg.norm(now - then, axis=1).mean()
+
+    loss = gates._ActionLoss(attack) if objective == "action" else gates._OutcomeLoss(attack, 0.1)
+    gradient = gates.loss_gradient(loss.deletions, loss, omega)
+    for i in range(0, 30, 5):
+        e = 1e-6 * np.eye(30)[i]
+        numeric = (value(omega + e) - value(omega - e)) / 2e-6
+        assert gradient[i] == pytest.approx(numeric, rel=1e-4, abs=1e-9)
 
 
 @pytest.mark.parametrize("objective", ["delta", "action"])

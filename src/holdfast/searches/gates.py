@@ -86,26 +86,16 @@ def gates(
     deletions = _low_rank(attack, loss.deletions, landmarks, rng)
     units = attack.units
     # sums of distances have a kink where nothing has changed: lean to the worst single deletion
-    lean = 0.0
+    lean: Array | float = 0.0
     if attack.objective != "outcome":
         lean = 0.1 * loss.deletions.effect_at(units.rows([attack.singles().best])).ravel()
-    W, U, r = deletions.queries, deletions.factor, deletions.residuals
     mu = np.ones(len(units))
-    owner = np.empty(U.shape[0], dtype=np.intp)
+    owner = np.empty(units.training.n, dtype=np.intp)
     owner[units.order] = np.repeat(np.arange(len(units)), units.sizes)
 
     def pull(omega: Array) -> Array:
-        """Derivative of the soft share still valid in every unit's weight."""
-        gone = 1.0 - omega[owner]
-        if deletions.coupled:
-            away = U[gone > 0] * np.sqrt(gone[gone > 0])[:, None]
-            curvature = np.eye(U.shape[1]) - away.T @ away  # numpy makes half of it and mirrors
-            factor = linalg.cho_factor(curvature + 1e-12 * np.eye(len(curvature)))
-            shift = linalg.cho_solve(factor, U.T @ (gone * r))
-            back = linalg.cho_solve(factor, loss.slopes(W @ shift + lean) @ W)
-            rows = (r + U @ shift) * (U @ back)
-        else:
-            rows = r * (U @ (loss.slopes(W @ (U.T @ (gone * r)) + lean) @ W))
+        """Derivative of the loss in every unit's weight."""
+        rows = loss_gradient(deletions, loss, omega[owner], lean)
         by_unit: Array = np.bincount(owner, weights=rows, minlength=len(units)).astype(np.float64)
         return by_unit
 
@@ -127,6 +117,22 @@ def gates(
     # gates that reached the bottom tie: the stronger pull at the end goes first
     order = np.lexsort((-pull(np.clip(mu, 0.0, 1.0)), mu))
     return in_turn(attack, order, budget)
+
+
+def loss_gradient(
+    deletions: LowRankDeletions, loss: Any, omega: Array, lean: Array | float = 0.0
+) -> Array:
+    """``Σ_j ∂loss/∂f_j · ∂f_j/∂ω`` (n,) at row weights ``ω``, in closed form."""
+    W, U, r = deletions.queries, deletions.factor, deletions.residuals
+    gone = 1.0 - omega
+    if not deletions.coupled:
+        return r * (U @ (loss.slopes(W @ (U.T @ (gone * r)) + lean) @ W))
+    away = U[gone > 0] * np.sqrt(gone[gone > 0])[:, None]
+    curvature = np.eye(U.shape[1]) - away.T @ away  # numpy makes half of it and mirrors
+    factor = linalg.cho_factor(curvature + 1e-12 * np.eye(len(curvature)))
+    shift = linalg.cho_solve(factor, U.T @ (gone * r))
+    back = linalg.cho_solve(factor, loss.slopes(W @ shift + lean) @ W)
+    return (r + U @ shift) * (U @ back)
 
 
 class _OutcomeLoss:
