@@ -9,19 +9,23 @@ Every row has a gate :math:`ω_i = \mathrm{clip}(μ_i + ε_i, 0, 1)` with Gaussi
 the share of recourses still valid, softly, plus the expected number of rows not fully kept. (The
 paper's listing *adds* the gradient of the first term, which would protect the recourses, and adds
 its regulariser with the same sign; both are corrected here.) At the end the rows with the smallest
-``μ`` are deleted.
+``μ`` are deleted; of those whose gate closed, the first to close goes first.
 
 The gradient is analytic. In the whitened coordinates of :class:`LowRankDeletions`
 
 .. math:: f_1 − f_ω = W M^{-1} Uᵀ(1 − ω)r, \quad M = I − Uᵀ\mathrm{diag}(1 − ω)U, \quad
           \frac{∂f_ω}{∂ω_i} = (W M^{-1} u_i)\, r_i(ω), \quad r(ω) = r + U M^{-1} Uᵀ(1 − ω) r
 
-(``M = I`` for the jackknife). Kernel models are searched through a Nyström approximation of the
-same form; the plan they end in is valued by the exact algebra like any other.
+(``M = I`` for the jackknife). A kernel model would need a factorisation of its whole matrix in
+every step; there only the most influential candidates get gates, and for their rows ``S``, with
+``g = 1 − ω``, the same is exact and small:
+
+.. math:: f_1 − f_ω = C_S N α_S, \quad N = [G_{SS} + \mathrm{diag}((1 − g)/(g β))]^{-1}.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,7 +50,7 @@ def gates(
     temperature: float = 0.25,
     l0_weight: float = 0.5,
     learning_rate: float = 0.05,
-    landmarks: int = 200,
+    candidates: int = 500,
 ) -> list[list[int]]:
     """Nested sets: at budget ``k`` the ``k`` units with the smallest gate location.
 
@@ -65,8 +69,8 @@ def gates(
         ranks ``budget``-th at the start. Too weak, and gates beyond the first few become noisy.
     learning_rate : float
         How far the row with the strongest pull moves in the first step.
-    landmarks : int
-        Rank of the Nyström approximation for kernel models.
+    candidates : int
+        For kernel models, how many units get a gate: those that are worst alone.
     """
     settings = {
         "steps": steps,
@@ -74,7 +78,7 @@ def gates(
         "sigma": sigma,
         "temperature": temperature,
         "learning_rate": learning_rate,
-        "landmarks": landmarks,
+        "candidates": candidates,
     }
     for name, setting in settings.items():
         positive_number(name, setting)
@@ -83,29 +87,33 @@ def gates(
         loss = _ActionLoss(attack)
     else:
         loss = _OutcomeLoss(attack, temperature * median_margin(attack.margins))
-    deletions = _low_rank(attack, loss.deletions, landmarks, rng)
     units = attack.units
     # sums of distances have a kink where nothing has changed: lean to the worst single deletion
     lean: Array | float = 0.0
     if attack.objective != "outcome":
         lean = 0.1 * loss.deletions.effect_at(units.rows([attack.singles().best])).ravel()
-    mu = np.ones(len(units))
-    owner = np.empty(units.training.n, dtype=np.intp)
-    owner[units.order] = np.repeat(np.arange(len(units)), units.sizes)
+    gated = np.arange(len(units))
+    if isinstance(loss.deletions, KernelDeletions):
+        soft = median_margin(attack.margins) if attack.objective == "outcome" else None
+        gated = attack.singles(soft).ranked(int(candidates))
+    fit = _gated_fit(attack, loss.deletions, gated)
+    owner = np.repeat(np.arange(gated.size), units.sizes[gated])
+    mu = np.ones(gated.size)
 
     def pull(omega: Array) -> Array:
-        """Derivative of the loss in every unit's weight."""
-        rows = loss_gradient(deletions, loss, omega[owner], lean)
-        by_unit: Array = np.bincount(owner, weights=rows, minlength=len(units)).astype(np.float64)
+        """Derivative of the loss in every gated unit's weight."""
+        rows = fit.gradient(loss, omega[owner], lean)
+        by_unit: Array = np.bincount(owner, weights=rows, minlength=gated.size).astype(np.float64)
         return by_unit
 
-    start = pull(np.ones(len(units)))
+    start = pull(np.ones(gated.size))
     strongest = np.sort(np.maximum(start, 0.0))[::-1]
     if strongest[0] == 0.0:
         raise HoldfastError("gates found nothing to pull on: no deletion lowers any score")
     rate = learning_rate / strongest[0]
-    eta = l0_weight * strongest[min(budget, len(units)) - 1] * sigma / norm.pdf(0.0)
-    for _ in range(int(steps)):
+    eta = l0_weight * strongest[min(budget, gated.size) - 1] * sigma / norm.pdf(0.0)
+    closed_at = np.full(mu.size, np.inf)
+    for step in range(int(steps)):
         gradient = -eta * norm.pdf((1.0 - mu) / sigma) / sigma
         for _ in range(int(samples)):
             noisy = mu + sigma * rng.standard_normal(mu.size)
@@ -113,26 +121,80 @@ def gates(
             gradient += pull(np.clip(noisy, 0.0, 1.0)) * inside / samples
         mu -= rate * gradient
         np.clip(mu, -3.0 * sigma, 1.0 + 3.0 * sigma, out=mu)
-    mu[~attack.singles().possible] = np.inf
-    # gates that reached the bottom tie: the stronger pull at the end goes first
-    order = np.lexsort((-pull(np.clip(mu, 0.0, 1.0)), mu))
-    return in_turn(attack, order, budget)
+        closed_at[(mu <= 0.0) & np.isinf(closed_at)] = step
+    mu[~attack.singles().possible[gated]] = np.inf
+    # gates that closed tie at the bottom: the ones that closed first were pulled most
+    order = np.lexsort((closed_at, np.maximum(mu, 0.0)))
+    return in_turn(attack, gated[order], budget)
 
 
-def loss_gradient(
-    deletions: LowRankDeletions, loss: Any, omega: Array, lean: Array | float = 0.0
-) -> Array:
-    """``Σ_j ∂loss/∂f_j · ∂f_j/∂ω`` (n,) at row weights ``ω``, in closed form."""
-    W, U, r = deletions.queries, deletions.factor, deletions.residuals
-    gone = 1.0 - omega
-    if not deletions.coupled:
-        return r * (U @ (loss.slopes(W @ (U.T @ (gone * r)) + lean) @ W))
-    away = U[gone > 0] * np.sqrt(gone[gone > 0])[:, None]
-    curvature = np.eye(U.shape[1]) - away.T @ away  # numpy makes half of it and mirrors
-    factor = linalg.cho_factor(curvature + 1e-12 * np.eye(len(curvature)))
-    shift = linalg.cho_solve(factor, U.T @ (gone * r))
-    back = linalg.cho_solve(factor, loss.slopes(W @ shift + lean) @ W)
-    return (r + U @ shift) * (U @ back)
+@dataclass(frozen=True)
+class LowRankFit:
+    """The fit as a function of all row weights, in the whitened coordinates of a low-rank model."""
+
+    queries: Array
+    factor: Array
+    residuals: Array
+    coupled: bool
+
+    def gradient(self, loss: Any, omega: Array, lean: Array | float = 0.0) -> Array:
+        """``Σ_j ∂loss/∂f_j · ∂f_j/∂ω`` (n,) at row weights ``ω``, in closed form."""
+        W, U, r = self.queries, self.factor, self.residuals
+        gone = 1.0 - omega
+        if not self.coupled:
+            return r * (U @ (loss.slopes(W @ (U.T @ (gone * r)) + lean) @ W))
+        away = U[gone > 0] * np.sqrt(gone[gone > 0])[:, None]
+        curvature = np.eye(U.shape[1]) - away.T @ away  # numpy makes half of it and mirrors
+        factor = linalg.cho_factor(curvature + 1e-12 * np.eye(len(curvature)))
+        shift = linalg.cho_solve(factor, U.T @ (gone * r))
+        back = linalg.cho_solve(factor, loss.slopes(W @ shift + lean) @ W)
+        return (r + U @ shift) * (U @ back)
+
+
+@dataclass(frozen=True)
+class DualFit:
+    """The fit as a function of some rows' weights, all others staying 1, for a kernel model."""
+
+    columns: Array
+    block: Array
+    residuals: Array
+    beta: float
+
+    def gradient(self, loss: Any, omega: Array, lean: Array | float = 0.0) -> Array:
+        """As for :class:`LowRankFit`, for the rows in question."""
+        gone = 1.0 - omega
+        root = np.sqrt(gone)
+        inner = root[:, None] * self.block * root
+        inner[np.diag_indices_from(inner)] += (1.0 - gone) / self.beta
+        factor = linalg.cho_factor(inner)
+
+        def solved(right: Array) -> Array:
+            return root * linalg.cho_solve(factor, root * right)
+
+        dual = solved(self.residuals)
+        back_from = loss.slopes(self.columns @ dual + lean) @ self.columns
+        back = solved(back_from)
+        # N/g, from (G + D) N = 1 where g is small: there is no division by it
+        small = gone < 0.5
+        scale = np.where(small, self.beta / np.where(small, 1.0 - gone, 1.0), 0.0)
+        inverse = np.where(small, 0.0, 1.0 / np.where(small, 1.0, gone))
+        dual_over = scale * (self.residuals - self.block @ dual) + inverse * dual
+        back_over = scale * (back_from - self.block @ back) + inverse * back
+        return dual_over * back_over / self.beta
+
+
+def _gated_fit(attack: Any, deletions: Any, gated: Any) -> LowRankFit | DualFit:
+    """The fit as a function of the weights of the gated units' rows, in that order."""
+    rows = attack.units.rows(gated)
+    if isinstance(deletions, LowRankDeletions):
+        factor, residuals = deletions.factor[rows], deletions.residuals[rows]
+        return LowRankFit(deletions.queries, factor, residuals, deletions.coupled)
+    return DualFit(
+        deletions.columns(rows),
+        deletions.block(rows),
+        deletions.residuals[rows],
+        attack.model.core.beta,
+    )
 
 
 class _OutcomeLoss:
@@ -177,36 +239,3 @@ class _ActionLoss:
             by_slope = by_slope.sum(axis=0, keepdims=True)
         # a higher score means a smaller gap; the loss is minus the distance
         return np.concatenate([by_score, -by_slope.ravel()]) / q
-
-
-def _low_rank(attack: Any, deletions: Any, landmarks: int, rng: Any) -> LowRankDeletions:
-    """The deletions as they are, or a Nyström approximation of a kernel model's."""
-    if isinstance(deletions, LowRankDeletions):
-        return deletions
-    assert isinstance(deletions, KernelDeletions)
-    core = attack.model.core
-    n = len(core.X)
-    chosen = rng.choice(n, min(int(landmarks), n), replace=False)
-    root = np.sqrt(core._weights)
-    inner = core.kernel(core.X[chosen], core.X[chosen])
-    values, vectors = linalg.eigh(inner)
-    kept = values > 1e-10 * values[-1]
-    basis = vectors[:, kept] / np.sqrt(values[kept])
-    phi = root[:, None] * (core.kernel(core.X, core.X[chosen]) @ basis)
-    queries = (deletions.queries / np.where(root > 0, root, 1.0))[:, chosen] @ basis
-    if core._bias:  # an intercept that is hardly penalised
-        phi = np.column_stack([phi, 1e3 * root])
-        queries = np.column_stack([queries, 1e3 * np.broadcast_to(deletions.offset, len(queries))])
-    A = phi.T @ phi
-    A[np.diag_indices_from(A)] += core.beta
-    lower = linalg.cholesky(A, lower=True)
-    factor = linalg.solve_triangular(lower, phi.T, lower=True).T
-    whitened = linalg.solve_triangular(lower, queries.T, lower=True).T
-    labels = root * core._y
-    return LowRankDeletions(
-        queries=whitened,
-        factor=factor,
-        residuals=labels - factor @ (factor.T @ labels),
-        rows=deletions.rows,
-        shape=(len(whitened),),
-    )
