@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from holdfast.models.erasable import ErasableModel, erasable
     from holdfast.models.kernel import LSSVMClassifier, NTKRegressor
     from holdfast.models.wide import WideReLURegressor
+    from holdfast.recourse import find_recourse
+    from holdfast.recourse.actionability import Actionability, Feature, Link
+    from holdfast.recourse.issued import issued_recourse
+    from holdfast.recourse.result import Recourse
     from holdfast.searches import search
     from holdfast.searches.plan import Plan
 
@@ -48,24 +52,36 @@ _HOME = {
     "Plan": "holdfast.searches.plan",
     "WideReLURegressor": "holdfast.models.wide",
     "search": "holdfast.searches",
+    "Actionability": "holdfast.recourse.actionability",
+    "Feature": "holdfast.recourse.actionability",
+    "Link": "holdfast.recourse.actionability",
+    "Recourse": "holdfast.recourse.result",
+    "find_recourse": "holdfast.recourse",
+    "issued_recourse": "holdfast.recourse.issued",
 }
 
 __all__ = [
+    "Actionability",
     "DataMismatchError",
     "DriftWarning",
     "ErasableModel",
+    "Feature",
     "HoldfastError",
     "Instability",
     "LSSVMClassifier",
+    "Link",
     "NTKRegressor",
     "Plan",
+    "Recourse",
     "SingularDeletionError",
     "UnsupportedModelError",
     "WideReLURegressor",
     "__version__",
     "action_instability",
     "erasable",
+    "find_recourse",
     "invalidation_rate",
+    "issued_recourse",
     "outcome_instability",
     "search",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
 from holdfast.models import inputs
 from holdfast.models.deletions import Deletions, LowRankDeletions
+from holdfast.models.drift import spread_of
 from holdfast.models.families import family_of
 from holdfast.models.kernel import KernelCore
 from holdfast.models.linear import LinearCore
@@ -121,6 +123,7 @@ class ErasableModel:
         self._preprocessing: Preprocessing | None = None
         if isinstance(fitted, Pipeline) and len(fitted.steps) > 1:
             self._preprocessing = Preprocessing(fitted[:-1])
+        self._sign = sign
         family, reason = family_of(final, self._preprocessing)
         self.family: Any = family
         if family is RefitCore:
@@ -138,7 +141,6 @@ class ErasableModel:
                 f"gives {Z.shape[1]}"
             )
         self.core = family(bare, Z, oriented, weights, self.rows, sign)
-        self._sign = sign
 
     def _verified(self) -> str | None:
         """Refuse data the estimator was not fitted on; word a drift that matters."""
@@ -357,6 +359,41 @@ class ErasableModel:
     @property
     def _final(self) -> Any:
         return inputs.final_step(self.estimator)
+
+    @cached_property
+    def training_scores(self) -> Array:
+        """The scores of the training rows themselves (n,)."""
+        known = getattr(self.core, "training_scores", None)
+        return self.scores(self.X) if known is None else known()
+
+    @property
+    def score_unit(self) -> float:
+        """The standard deviation of the training scores: the unit of overshoots.
+
+        Where the scores hardly vary, that of the labels.
+        """
+        labels = np.zeros(1) if self.rows.classes is not None else self.y.astype(float)
+        return spread_of(self.training_scores, labels)
+
+    @property
+    def median_label(self) -> float:
+        """The median training label of a regressor, higher is better: its natural target."""
+        return self._sign * float(np.median(self.y.astype(float)))
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The training table as a frame, in the order of the model's columns."""
+        if isinstance(self.X, pd.DataFrame):
+            return self.in_columns(self.X, "X")
+        return pd.DataFrame(self.X, columns=self.feature_names).infer_objects()
+
+    def in_columns(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
+        """A frame's columns in the model's order; others are refused by name."""
+        return (
+            table
+            if self.feature_names is None
+            else inputs.in_order(table, self.feature_names, what)
+        )
 
     def _queries(self, Q: Any, what: str = "the queries") -> Any:
         """``Q`` as the estimator takes it: a frame with its columns in order, or an array."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
@@ -157,14 +158,19 @@ def numbers(rows: Any) -> Array:
     return found
 
 
+def near_name(name: Any, known: Iterable[Any]) -> str:
+    """What a misspelt name may have meant, as the end of a message."""
+    near = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 def in_order(frame: pd.DataFrame, names: list[Any], what: str) -> pd.DataFrame:
     """The frame's columns in the model's order; the error names the nearest column."""
     given = list(frame.columns)
     missing = [name for name in names if name not in given]
     unknown = [name for name in given if name not in names]
     if missing:
-        near = difflib.get_close_matches(str(missing[0]), [str(c) for c in unknown], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = near_name(missing[0], unknown)
         raise HoldfastError(f"column {missing[0]!r} is missing from {what}{hint}")
     if unknown:
         raise HoldfastError(

@@ -258,6 +258,15 @@ class KernelCore:
         """``K(X̌, X) α + b``."""
         return _expand(self.kernel, X, self.X, self.alpha) + self.intercept
 
+    def training_scores(self) -> Array:
+        """The scores of the training rows, from the dual weights: ``y − βα/ω``."""
+        root = np.where(self._root > 0, self._root, 1.0)
+        scores = self._y - self.beta * self.residuals / root
+        ignored = self._root == 0
+        if ignored.any():
+            scores[ignored] = self.scores(self.X[ignored])
+        return scores
+
     def score_gradients(self, X: Array) -> Array:
         """``Σ_i α_i ∂K(x̌, x_i)/∂x̌``."""
         return self.kernel.gradient(X, self.X, self.alpha)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from holdfast.arguments import finite_score, generator_of, refuse_unknown_options
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.instability import points_of
 from holdfast.models.erasable import ErasableModel
@@ -97,16 +96,14 @@ def search(
     True
     """
     points, people = _given(model, given, people)
-    rng = _generator(random_state)
+    rng = generator_of(random_state)
     units = Units(model.rows, unit)
     budget = _budget(max_deletions, len(units), unit)
     if objective not in OBJECTIVES:
         raise HoldfastError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise HoldfastError(f"threads must be a whole number from 1, got {threads!r}")
-    if not isinstance(target, Real) or isinstance(target, bool) or not np.isfinite(target):
-        raise HoldfastError(f"target must be one finite score, got {target!r}")
-    target = float(target)
+    target = finite_score(target)
     scores = model.scores(points)
     if not np.all(np.isfinite(scores)):
         raise HoldfastError("a recourse has no finite score")
@@ -126,7 +123,7 @@ def search(
         "initially_invalid": int(np.sum(~valid)),
     }
     search_for, name = _method(method, model)
-    _check_options(search_for, options, name)
+    refuse_unknown_options(search_for, options, name)
     if search_for is refit_search:
         return _refitted(frame, units, budget, rng, **options)
     if search_for is _random:
@@ -161,8 +158,10 @@ def search(
 def _given(model: ErasableModel, given: Any, people: Any) -> tuple[Any, Any]:
     """The points and factuals of recourses, or of plain points."""
     if points_of(given) is not given:
+        fine = np.flatnonzero(getattr(given, "valid", np.ones(len(given.points), dtype=bool)))
         people = getattr(given, "people", None) if people is None else people
-        given = points_of(given)
+        given = take(points_of(given), fine)
+        people = None if people is None else take(people, fine)
     points = model._queries(given, "the recourses")
     if len(points) == 0:
         raise HoldfastError("no recourse to attack: the table of recourses is empty")
@@ -171,15 +170,6 @@ def _given(model: ErasableModel, given: Any, people: Any) -> tuple[Any, Any]:
         if len(people) != len(points):
             raise HoldfastError(f"there are {len(points)} recourses but {len(people)} people")
     return points, people
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    try:
-        return np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise HoldfastError(
-            f"random_state must be a whole number, a Generator or None, got {random_state!r}"
-        ) from None
 
 
 def _method(method: Any, model: ErasableModel) -> tuple[Callable[..., Any], str]:
@@ -203,19 +193,6 @@ def _method(method: Any, model: ErasableModel) -> tuple[Callable[..., Any], str]
     if callable(method):
         return method, getattr(method, "__name__", "callable")
     return METHODS[method], method
-
-
-def _check_options(search_for: Callable[..., Any], options: dict[str, Any], name: str) -> None:
-    """Refuse options the method does not have."""
-    parameters = inspect.signature(search_for).parameters.values()
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return
-    own = [p.name for p in parameters if p.default is not p.empty]
-    unknown = [option for option in options if option not in own]
-    if unknown:
-        raise HoldfastError(
-            f"method {name!r} has no option {unknown[0]!r}; it has {', '.join(own) or 'none'}"
-        )
 
 
 def _checked_sets(sets: Any, budget: int, n: int, name: str) -> list[list[int]]:

@@ -1,0 +1,294 @@
+"""Recourse: what people below the target can do to get above it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import logit
+from sklearn.base import is_classifier
+
+from holdfast.arguments import finite_score, generator_of, refuse_unknown_options
+from holdfast.errors import HoldfastError
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.inputs import table as checked_table
+from holdfast.models.rows import Array
+from holdfast.recourse.actionability import Actionability
+from holdfast.recourse.actionable import actionable
+from holdfast.recourse.cem import cem
+from holdfast.recourse.dice import dice, dice_random
+from holdfast.recourse.growing_spheres import growing_spheres
+from holdfast.recourse.problem import Problem, make_problem
+from holdfast.recourse.result import Recourse, series
+from holdfast.recourse.scfe import scfe
+from holdfast.recourse.space import Space
+
+#: a method takes a problem, a random generator and its options, and returns coordinates (q, m)
+METHODS: dict[str, Callable[..., Any]] = {
+    "scfe": scfe,
+    "dice": dice,
+    "dice-random": dice_random,
+    "cem": cem,
+    "growing-spheres": growing_spheres,
+    "actionable": actionable,
+}
+
+
+def find_recourse(
+    model: ErasableModel,
+    people: Any,
+    method: str | Callable[..., Any] = "scfe",
+    target: float | None = None,
+    actionability: Any = None,
+    overshoot: float = 0.01,
+    random_state: Any = 0,
+    *,
+    target_probability: float | None = None,
+    cost: str = "l1",
+    progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> Recourse:
+    """Recourse for everybody who scores below the target.
+
+    Parameters
+    ----------
+    model : ErasableModel
+        What :func:`holdfast.erasable` returns.
+    people : frame or array of shape (q, d)
+        Factuals, in the columns of the training table. Those at the target or above are left out
+        and counted.
+    method : str or callable
+        ``"scfe"`` (Wachter et al.), ``"dice"``, ``"dice-random"``, ``"cem"``,
+        ``"growing-spheres"`` (needs scores only), ``"actionable"`` (provably cheapest; linear
+        scores). A callable takes ``(problem, rng, **options)`` and returns the points, as a frame
+        like ``people`` or as coordinates of the :class:`~holdfast.recourse.problem.Problem`.
+    target : float, optional
+        The score a recourse must reach; by default the median training label of a regressor, 0
+        (even odds) for a classifier.
+    actionability : Actionability, path of a TOML file, mapping, "infer" or None
+        What people can change. ``None``: every number may take any value (as in the paper), and
+        text stays one of the categories known; ``"infer"``: see :meth:`Actionability.infer`.
+    overshoot : float
+        How far past the target points must be, in standard deviations of the training scores.
+    random_state : int, Generator or None
+    target_probability : float, optional
+        Instead of ``target``, for models with probabilities.
+    cost : {"l1", "l2"}
+        How changes add up; each is weighted by the actionability's cost weights.
+    progress : callable, optional
+        Called with ``(done, total)`` people.
+    **options
+        Of the method.
+
+    Returns
+    -------
+    Recourse
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    >>> model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    >>> rules = hf.Actionability.infer(X, bp={"direction": "up", "range": [60, 130]})
+    >>> given = hf.find_recourse(model, X, target=150, actionability=rules)
+    >>> given
+    <Recourse scfe, 230 people, 230 valid, target 150 + 0.01 deviations>
+    >>> print(given.in_words()[1])
+    raise bmi from 21.6 to 29.1; ...
+    """
+    check_settings(overshoot, cost)
+    target = target_of(model, target, target_probability)
+    rng = generator_of(random_state)
+    find, name = _method(method)
+    refuse_unknown_options(find, options, name)
+    space = Space(model.frame, Actionability.of(actionability, model.frame))
+    people = people_frame(model, people)
+    below, above, coordinates, wrong = below_target(model, space, people, target)
+    goal = target + float(overshoot) * model.score_unit
+    problem = make_problem(model, space, below, coordinates, float(goal), model.score_unit, cost)
+    hopeless = [w or h for w, h in zip(wrong, problem.hopeless(), strict=True)]
+    able = np.flatnonzero([not h for h in hopeless])
+    Z = problem.factual.copy()
+    if able.size:
+        some = replace(problem.take(able), progress=_reporter(progress, len(below), able.size))
+        Z[able] = _coordinates(find(some, rng, **options), some, name)
+    if progress is not None and len(below):
+        progress(len(below), len(below))
+    points = problem.table(Z)
+    return checked(
+        problem, Z, points, hopeless, target, overshoot, above, name, unfound="no valid point found"
+    )
+
+
+def checked(
+    problem: Problem,
+    Z: Array,
+    points: pd.DataFrame,
+    known: list[str],
+    target: float,
+    overshoot: float,
+    above: int,
+    method: str,
+    unfound: str,
+    without_recourse: int = 0,
+) -> Recourse:
+    """Points as they will be handed over, each checked with the model and the constraints."""
+    index = problem.people.index
+    bad = np.array([bool(k) for k in known], dtype=bool)
+    scores = np.full(len(problem), np.nan)
+    fine = np.flatnonzero(~bad)
+    points = _as_given(points, problem)
+    if fine.size:
+        scores[fine] = problem.model.scores(points.iloc[fine])
+    reasons = list(known)
+    for i, violated in enumerate(problem.violations(Z)):
+        if not reasons[i] and violated:
+            reasons[i] = f"not allowed: {violated}"
+        elif not reasons[i] and not scores[i] >= problem.goal:
+            reasons[i] = (
+                f"{unfound}: its score is {scores[i]:.6g}, and {problem.goal:.6g} is needed"
+            )
+    return Recourse(
+        points=points,
+        people=problem.people,
+        valid=series([not r for r in reasons], "valid", index).astype(bool),
+        reason=series(reasons, "reason", index).astype(object),
+        score=series(scores, "score", index),
+        cost=series(problem.cost(Z), "cost", index),
+        target=float(target),
+        overshoot=float(overshoot),
+        unit=problem.unit,
+        above_target=above,
+        method=method,
+        cost_norm=problem.norm,
+        space=problem.space,
+        without_recourse=without_recourse,
+    )
+
+
+def _as_given(points: pd.DataFrame, problem: Problem) -> pd.DataFrame:
+    """Columns of whole numbers as whole numbers again, where the people's were."""
+    for name, own in problem.people.dtypes.items():
+        if pd.api.types.is_integer_dtype(own):
+            column = points[name]
+            if bool((column % 1 == 0).all()):
+                points = points.astype({name: own})
+    return points
+
+
+def target_of(
+    model: ErasableModel, target: float | None, target_probability: float | None = None
+) -> float:
+    """The score to reach, from a score or a probability, or the model's natural one."""
+    if target_probability is not None:
+        if target is not None:
+            raise HoldfastError("pass target= or target_probability=, not both")
+        if not hasattr(model.estimator, "predict_proba"):
+            raise HoldfastError(
+                f"{type(model._final).__name__} gives no probabilities: pass target=, a score"
+            )
+        if not isinstance(target_probability, Real) or not 0 < target_probability < 1:
+            raise HoldfastError(
+                f"target_probability must lie between 0 and 1, got {target_probability!r}"
+            )
+        return float(logit(target_probability))
+    if target is None:
+        if is_classifier(model._final):
+            return 0.0
+        return model.median_label
+    return finite_score(target)
+
+
+def people_frame(model: ErasableModel, people: Any) -> pd.DataFrame:
+    """People as a frame with the training table's columns."""
+    given = checked_table(people, "people")
+    if len(given) == 0:
+        raise HoldfastError("people has no rows: there is nobody to find recourse for")
+    if not isinstance(given, pd.DataFrame):
+        if given.shape[1] != model.frame.shape[1]:
+            raise HoldfastError(
+                f"people has {given.shape[1]} columns, the model was fitted on "
+                f"{model.frame.shape[1]}"
+            )
+        return pd.DataFrame(given, columns=model.frame.columns).infer_objects()
+    if model.feature_names is None and given.shape[1] == model.frame.shape[1]:
+        return given.set_axis(model.frame.columns, axis=1)
+    return model.in_columns(given, "people")
+
+
+def below_target(
+    model: ErasableModel, space: Space, people: pd.DataFrame, target: float
+) -> tuple[pd.DataFrame, int, tuple[Array, Any], list[str]]:
+    """Who is below the target, how many are not, their coordinates, and what is wrong with them."""
+    Z, kept, wrong = space.encoded(people)
+    missing = people.isna().to_numpy()
+    for i in np.flatnonzero(missing.any(axis=1)).tolist():
+        if not wrong[i] and not _scores(model, people.iloc[[i]]):
+            wrong[i] = f"{people.columns[missing[i].argmax()]} is missing"
+    usable = np.flatnonzero([not w for w in wrong])
+    low = np.array([bool(w) for w in wrong], dtype=bool)
+    if usable.size:
+        low[usable] = model.scores(people.iloc[usable]) < target
+    rows = np.flatnonzero(low)
+    return (
+        people.iloc[rows],
+        int(len(people) - rows.size),
+        (Z[rows], kept[rows]),
+        [wrong[i] for i in rows],
+    )
+
+
+def _scores(model: ErasableModel, row: pd.DataFrame) -> bool:
+    try:
+        return bool(np.isfinite(model.scores(row)).all())
+    except HoldfastError:
+        return False
+
+
+def check_settings(overshoot: Any, cost: Any) -> None:
+    """Refuse what is no overshoot or no cost."""
+    number = isinstance(overshoot, Real) and not isinstance(overshoot, bool)
+    if not number or not 0 <= float(overshoot) < np.inf:
+        raise HoldfastError(f"overshoot must be a number from 0, got {overshoot!r}")
+    if cost not in ("l1", "l2"):
+        raise HoldfastError(f"cost must be 'l1' or 'l2', got {cost!r}")
+
+
+def _method(method: Any) -> tuple[Callable[..., Any], str]:
+    if callable(method):
+        return method, getattr(method, "__name__", "callable")
+    if not isinstance(method, str) or method not in METHODS:
+        raise HoldfastError(
+            f"method must be one of {', '.join(map(repr, METHODS))} or a callable, got {method!r}"
+        )
+    return METHODS[method], method
+
+
+def _reporter(
+    progress: Callable[[int, int], None] | None, total: int, able: int
+) -> Callable[[int], None]:
+    if progress is None:
+        return lambda done: None
+    return lambda done: progress(total - able + min(done, able), total)
+
+
+def _coordinates(found: Any, problem: Problem, name: str) -> Array:
+    """What a method returned, as coordinates."""
+    if isinstance(found, pd.DataFrame):
+        Z, kept, wrong = problem.space.encoded(problem.model.in_columns(found, "the recourses"))
+        if any(wrong):
+            raise HoldfastError(f"method {name!r}: {next(w for w in wrong if w)}")
+        return np.where(kept, problem.factual, Z)
+    Z = np.asarray(found, dtype=float)
+    if Z.shape != problem.factual.shape or not np.all(np.isfinite(Z)):
+        raise HoldfastError(
+            f"method {name!r} must return a frame like people, or finite coordinates of shape "
+            f"{problem.factual.shape}, got {Z.shape}"
+        )
+    return Z

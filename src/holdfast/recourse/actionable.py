@@ -1,0 +1,172 @@
+r"""Actionable recourse (after Ustun, Spangher and Liu): provably cheapest, by integer programming.
+
+For a score that is linear in what people can change, the cheapest recourse under every constraint
+is a mixed-integer program, solved to optimality by HiGHS (scipy's ``milp``):
+
+.. math:: \min Σ_j w_j (δ⁺_j + δ⁻_j) + Σ_g w_g (1 − y_{g,own})
+          \quad \text{s.t.} \quad Σ_j g_j (δ⁺_j − δ⁻_j) + Σ_{g,c} v_{gc} y_{gc} ≥ \text{gap},
+
+with :math:`x + δ⁺ − δ⁻` within its bounds and on its grid, one category of each choice, and the
+links. A link acts only where its trigger rises, which is not convex: every combination of links
+acting or not is solved, and the cheapest solution wins. Where no number is on a grid, there is no
+choice and no link, the program is a knapsack with a closed form.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.models.rows import Array
+from holdfast.recourse.cheapest import cheapest_change
+from holdfast.recourse.problem import Problem
+
+#: links one person's program may have: each doubles the number of programs
+MOST_LINKS = 8
+#: how much further the solver is asked to go where its tolerance left it short, in deviations
+NUDGES = (0.0, 1e-9, 1e-6, 1e-5)
+
+
+def actionable(problem: Problem, rng: np.random.Generator, time_limit: float = 60.0) -> Array:
+    """The cheapest recourse there is; people without one keep their own values.
+
+    Parameters
+    ----------
+    time_limit : float
+        Seconds per person, after which the best solution so far is taken.
+    """
+    if problem.affine is None:
+        raise UnsupportedModelError(
+            "method='actionable' needs a score that is linear in the columns (linear, ridge or "
+            "logistic regression, behind scalers and one-hot encoders at most). For this model "
+            "use 'scfe' or 'growing-spheres'"
+        )
+    if problem.norm != "l1":
+        raise HoldfastError("method='actionable' minimises the weighted ℓ1 cost: pass cost='l1'")
+    if len(problem.space.links) > MOST_LINKS:
+        raise HoldfastError(
+            f"method='actionable' takes at most {MOST_LINKS} links, got {len(problem.space.links)}"
+        )
+    gap = problem.goal - problem.scores(problem.factual)
+    grids = bool(np.any(problem.space.number & (problem.space.step > 0)))
+    if not (grids or problem.allowed or problem.space.links):
+        hair = 1e-9 * (problem.unit + abs(problem.goal))
+        low, high = problem.low - problem.factual, problem.high - problem.factual
+        slopes = np.broadcast_to(problem.affine.slopes, low.shape)
+        weight = problem.space.weight
+        return problem.factual + cheapest_change(gap + hair, slopes, low, high, weight)
+    Z = problem.factual.copy()
+    for i in range(len(problem)):
+        Z[i] = _cheapest(problem.take(np.array([i])), float(gap[i]), time_limit)
+        problem.progress(i + 1)
+    return Z
+
+
+def _cheapest(one: Problem, gap: float, time_limit: float) -> Array:
+    """The best point over all combinations of links acting, checked with the model itself."""
+    for nudge in NUDGES:
+        found = [
+            point
+            for acting in product((False, True), repeat=len(one.space.links))
+            if (point := _program(one, gap + nudge * one.unit, acting, time_limit)) is not None
+        ]
+        if not found:
+            break
+        points = np.array(found)
+        many = one.take(np.zeros(len(points), dtype=np.intp))
+        best = points[int(np.argmin(many.cost(points)))]
+        if one.reached(one.scores(best[None]))[0]:
+            return best
+    own: Array = one.factual[0]
+    return own
+
+
+def _program(one: Problem, gap: float, acting: tuple[bool, ...], time_limit: float) -> Array | None:
+    """The optimum of one program, or ``None`` where it has no solution.
+
+    Variables: rises, falls (in units of cost), grid places, then the categories of each choice.
+    """
+    assert one.affine is not None
+    space = one.space
+    x, low, high = one.factual[0], one.low[0], one.high[0]
+    numbers = np.flatnonzero(space.number)
+    gridded = np.flatnonzero(space.number & (space.step > 0))
+    r, g = numbers.size, gridded.size
+    starts, width = {}, 2 * r + g
+    for k, mask in one.allowed.items():
+        starts[k] = width
+        width += mask.shape[1]
+    position = {k: p for p, k in enumerate(numbers.tolist())}
+    cost, lower, upper = np.zeros(width), np.zeros(width), np.full(width, np.inf)
+    whole = np.zeros(width)
+    rows: list[tuple[Array, float, float]] = []
+
+    w = space.weight[numbers]
+    cost[: 2 * r] = 1.0
+    upper[:r] = np.maximum(high[numbers] - x[numbers], 0.0) * w
+    upper[r : 2 * r] = np.maximum(x[numbers] - low[numbers], 0.0) * w
+    score = np.zeros(width)
+    score[:r] = one.affine.slopes[numbers] / w / one.unit
+    score[r : 2 * r] = -score[:r]
+    for p, k in enumerate(numbers.tolist()):
+        if low[k] > x[k] or high[k] < x[k]:  # the person's own value is out of range
+            move = np.zeros(width)
+            move[[p, r + p]] = 1.0 / w[p], -1.0 / w[p]
+            rows.append((move, low[k] - x[k], high[k] - x[k]))
+    for place, k in enumerate(gridded.tolist()):
+        p, h = position[k], space.step[k]
+        move = np.zeros(width)
+        move[[p, r + p]] = 1.0 / (w[p] * h), -1.0 / (w[p] * h)
+        move[2 * r + place] = -1.0
+        offset = (one.anchor[0, k] - x[k]) / h
+        rows.append((move, offset, offset))
+        whole[2 * r + place] = 1
+        lower[2 * r + place] = (low[k] - one.anchor[0, k]) / h
+        upper[2 * r + place] = (high[k] - one.anchor[0, k]) / h
+    for k, mask in one.allowed.items():
+        own, here = int(x[k]), np.arange(starts[k], starts[k] + mask.shape[1])
+        whole[here], upper[here] = 1, mask[0]
+        single = np.zeros(width)
+        single[here] = 1.0
+        rows.append((single, 1.0, 1.0))
+        cost[here] = space.weight[k]
+        cost[here[own]] = 0.0
+        if not one.kept[0, k]:
+            score[here] = (one.affine.values[k] - one.affine.values[k][own]) / one.unit
+    for (when, code, then, by), acts in zip(space.links, acting, strict=True):
+        trigger = position[when] if code < 0 else starts[when] + code
+        if code >= 0 and x[when] == code:
+            if acts:
+                return None  # staying in a category is no switch: the other case covers it
+            continue
+        if not acts:
+            upper[trigger] = 0.0
+            continue
+        follow, t = np.zeros(width), position[then]
+        follow[[t, r + t]] = np.sign(by) / w[t], -np.sign(by) / w[t]
+        follow[trigger] -= abs(by) / (space.weight[when] if code < 0 else 1.0)
+        rows.append((follow, 0.0, np.inf))
+    rows.append((score, gap / one.unit, np.inf))
+    matrix, least, most = (np.array(part) for part in zip(*rows, strict=True))
+    solved = milp(
+        cost,
+        integrality=whole,
+        bounds=Bounds(lower, upper),
+        constraints=LinearConstraint(matrix, least, most),
+        options={"mip_rel_gap": 0.0, "time_limit": time_limit},
+    )
+    if solved.x is None:
+        return None
+    Z = x.copy()
+    Z[numbers] += (solved.x[:r] - solved.x[r : 2 * r]) / w
+    Z[gridded] = one.anchor[0, gridded] + space.step[gridded] * np.round(
+        solved.x[2 * r : 2 * r + g]
+    )
+    for k, mask in one.allowed.items():
+        Z[k] = int(np.argmax(solved.x[starts[k] : starts[k] + mask.shape[1]]))
+    tidy = np.abs(Z - x) <= 1e-12 * (1.0 + np.abs(x))
+    Z = np.where(tidy & space.number, x, Z)
+    return one.linked(one.clipped(Z[None]))[0]

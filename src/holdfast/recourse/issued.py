@@ -1,0 +1,192 @@
+"""Recourses already promised to people, read back, matched by id and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.errors import HoldfastError
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.inputs import near_name
+from holdfast.models.rows import as_text
+from holdfast.recourse import below_target, check_settings, checked, people_frame, target_of
+from holdfast.recourse.actionability import Actionability
+from holdfast.recourse.problem import make_problem
+from holdfast.recourse.result import Recourse
+from holdfast.recourse.space import Space
+
+
+def issued_recourse(
+    model: ErasableModel,
+    people: pd.DataFrame,
+    issued: Any,
+    target: float | None = None,
+    actionability: Any = None,
+    overshoot: float = 0.0,
+    *,
+    id: str = "id",
+    target_probability: float | None = None,
+    cost: str = "l1",
+    ignore: Sequence[str] = ("issued", "expires", "model"),
+) -> Recourse:
+    """Recourses already issued, in the form :func:`find_recourse` gives: use it in its place.
+
+    Parameters
+    ----------
+    model : ErasableModel
+    people : frame
+        The people's own rows; their ids in the column ``id``, or else in the index.
+    issued : path of a CSV or Parquet file, or frame
+        One row per person: their id, and the feature values promised. A feature without a column
+        and an empty cell mean "as it is".
+    target, target_probability, actionability, overshoot, cost
+        As for :func:`find_recourse`; here they are only checked. By default a recourse is valid
+        at the target itself, whatever it was meant to overshoot.
+    id : str
+        The column that names people. Ids are compared as text.
+    ignore : sequence of str
+        Columns of ``issued`` that are no features.
+
+    Returns
+    -------
+    Recourse
+        ``without_recourse`` counts the people below the target for whom nothing was issued.
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    >>> model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    >>> import pandas as pd
+    >>> promised = pd.DataFrame({"id": [1, 3], "bmi": [30.0, 27.0]})
+    >>> given = hf.issued_recourse(model, X.iloc[:5], promised, target=150)
+    >>> given.in_words().tolist()
+    ['raise bmi from 21.6 to 30', 'raise bmi from 25.3 to 27']
+    """
+    check_settings(overshoot, cost)
+    target = target_of(model, target, target_probability)
+    if not isinstance(people, pd.DataFrame):
+        raise HoldfastError("people must be a frame: recourses are matched to its ids")
+    table = issued if isinstance(issued, pd.DataFrame) else read_table(issued, id)
+    if len(table) == 0:
+        raise HoldfastError("the table of issued recourses is empty")
+    own_ids, people = _ids(people, id, "people")
+    their_ids, table = _ids(table.drop(columns=[c for c in ignore if c in table]), id, "issued")
+    people = people_frame(model, people)
+    promised = _placed(own_ids, their_ids, people, table, model)
+    has = np.flatnonzero(promised >= 0)
+    wanted = people.iloc[has]
+    points = _filled(wanted, table.iloc[promised[has]])
+
+    space = Space(model.frame, Actionability.of(actionability, model.frame))
+    nothing = np.flatnonzero(promised < 0)
+    missing = 0
+    if nothing.size:
+        missing = len(below_target(model, space, people.iloc[nothing], target)[0])
+    places = pd.Series(np.arange(len(wanted)), index=wanted.index)
+    wanted_by_place = wanted.set_axis(places.to_numpy(), axis=0)
+    below, above, coordinates, wrong = below_target(model, space, wanted_by_place, target)
+    rows = below.index.to_numpy()
+    below, points = wanted.iloc[rows], points.iloc[rows]
+    goal = target + float(overshoot) * model.score_unit
+    problem = make_problem(model, space, below, coordinates, float(goal), model.score_unit, cost)
+    Z, kept, off = space.encoded(points)
+    unknown = kept & ~problem.kept
+    for i in range(len(points)):
+        if unknown[i].any() and not off[i]:
+            off[i] = f"{space.coordinates[int(unknown[i].argmax())].name} has a value unknown here"
+    Z = np.where(kept, problem.factual, Z)
+    known = [w or (o and f"not allowed: {o}") for w, o in zip(wrong, off, strict=True)]
+    return checked(
+        problem,
+        Z,
+        points,
+        known,
+        target,
+        overshoot,
+        above,
+        "issued",
+        unfound="does not reach the target",
+        without_recourse=missing,
+    )
+
+
+def read_table(path: Any, id: str) -> pd.DataFrame:
+    """A CSV or Parquet file, with ids as text; errors say what to do."""
+    file = Path(path)
+    if not file.is_file():
+        kind = "a directory, not a file" if file.is_dir() else "not there"
+        raise HoldfastError(f"the file {str(path)!r} is {kind}")
+    try:
+        if file.suffix.lower() in (".parquet", ".pq"):
+            return pd.read_parquet(file)
+        return pd.read_csv(file, dtype={id: str})
+    except ImportError:
+        raise HoldfastError(
+            f"reading {str(path)!r} needs pyarrow: pip install 'holdfast[parquet]'"
+        ) from None
+    except (ValueError, OSError) as failure:
+        raise HoldfastError(f"cannot read the table {str(path)!r}: {failure}") from None
+
+
+def _ids(table: pd.DataFrame, id: str, what: str) -> tuple[list[str], pd.DataFrame]:
+    """Ids as text, unique, and the table without them."""
+    if id in table.columns:
+        column, table = table[id], table.drop(columns=id)
+    elif what == "people" or table.index.name == id:
+        column = table.index.to_series()
+    else:
+        raise HoldfastError(
+            f"the issued recourses have no column {id!r} to match people by"
+            f"{near_name(id, table.columns)}: pass id="
+        )
+    missing = np.flatnonzero(pd.isna(column))
+    if missing.size:
+        raise HoldfastError(f"{what}: row {missing[0]} has no id ({missing.size} such rows)")
+    ids = [as_text(value) for value in column]
+    twice = pd.Index(ids)[pd.Index(ids).duplicated()]
+    if len(twice):
+        raise HoldfastError(f"{what}: the id {twice[0]!r} appears more than once")
+    return ids, table
+
+
+def _placed(
+    own: list[str], theirs: list[str], people: pd.DataFrame, table: pd.DataFrame, model: Any
+) -> Any:
+    """For each person the row of their recourse, −1 for none; strangers are refused."""
+    where = {name: place for place, name in enumerate(theirs)}
+    strangers = [name for name in theirs if name not in set(own)]
+    if strangers:
+        raise HoldfastError(
+            f"a recourse was issued to {strangers[0]!r}, who is not among the people "
+            f"({len(strangers)} such recourses)"
+        )
+    for column in table.columns:
+        if column not in people.columns:
+            raise HoldfastError(
+                f"the issued recourses have the column {column!r}, which the model was not fitted "
+                f"on{near_name(column, people.columns)}: drop it, or name it in ignore="
+            )
+    return np.array([where.get(name, -1) for name in own])
+
+
+def _filled(people: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The people's rows with the promised cells written in; empty cells leave theirs."""
+    table = table.set_axis(people.index, axis=0)
+    columns = {}
+    for name in people.columns:
+        own = people[name]
+        if name not in table.columns:
+            columns[name] = own
+            continue
+        cells = table[name]
+        if cells.isna().any():
+            cells = cells.astype(object).where(cells.notna(), own.astype(object)).infer_objects()
+        columns[name] = cells
+    return pd.DataFrame(columns, index=people.index)[list(people.columns)]

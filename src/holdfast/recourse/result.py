@@ -1,0 +1,169 @@
+"""Recourses: the points, whether they hold, and what they ask of each person in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.models.rows import Array
+from holdfast.recourse.actionability import Actionability
+from holdfast.recourse.space import Space
+
+
+@dataclass(frozen=True)
+class Recourse:
+    """What :func:`holdfast.find_recourse` and :func:`holdfast.issued_recourse` return.
+
+    Everything has one entry per person who was below the target, with the index of ``people``.
+
+    Attributes
+    ----------
+    points, people : frame
+        The recourses x̌ and the factuals x. Without a recourse a person's point is their own row.
+    valid : Series of bool
+        Whether the model itself scores the point at ``goal`` or above and no constraint is broken.
+    reason : Series of str
+        Why a recourse is not valid; "" for those that are.
+    score, cost : Series of float
+        The model's score of the point, and the weighted length of the change.
+    overshoot_reached : Series of float
+        How far past the target each point is, in standard deviations of the training scores.
+    target, overshoot, unit, goal : float
+        ``goal = target + overshoot * unit``, with ``unit`` that standard deviation.
+    above_target : int
+        People left out because they score at the target or above already.
+    without_recourse : int
+        People below the target for whom nothing was issued (issued recourses only).
+    method : str
+    cost_norm : {"l1", "l2"}
+    actionability : Actionability
+        What was respected.
+    """
+
+    points: pd.DataFrame
+    people: pd.DataFrame
+    valid: pd.Series
+    reason: pd.Series
+    score: pd.Series
+    cost: pd.Series
+    target: float
+    overshoot: float
+    unit: float
+    above_target: int
+    method: str
+    cost_norm: str
+    space: Space = field(repr=False)
+    without_recourse: int = 0
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def goal(self) -> float:
+        """The score every valid recourse reaches."""
+        return self.target + self.overshoot * self.unit
+
+    @property
+    def actionability(self) -> Actionability:
+        """What was respected."""
+        return self.space.rules
+
+    @property
+    def overshoot_reached(self) -> pd.Series:
+        """How far past the target each point is, in standard deviations of the scores."""
+        return ((self.score - self.target) / self.unit).rename("overshoot_reached")
+
+    @property
+    def success(self) -> float:
+        """The share of people with a valid recourse; NaN if there is nobody."""
+        return float(self.valid.mean()) if len(self) else float("nan")
+
+    def __repr__(self) -> str:
+        return (
+            f"<Recourse {self.method}, {len(self)} people, {int(self.valid.sum())} valid, "
+            f"target {self.target:.4g} + {self.overshoot:g} deviations>"
+        )
+
+    def changes(self) -> pd.DataFrame:
+        """One line per change of a valid recourse: who, what, from, to, and in words."""
+        columns = ["person", "feature", "from", "to", "in_words"]
+        return pd.DataFrame([line[1:] for line in self._lines()], columns=columns)
+
+    def in_words(self) -> pd.Series:
+        """What each person must change, as one sentence; or why there is no recourse.
+
+        Numbers are shown rounded away from the person's own value, so that acting on the words
+        does not fall short of the point.
+        """
+        said: list[list[str]] = [[] for _ in range(len(self))]
+        for line in self._lines():
+            said[line[0]].append(line[-1])
+        words = [
+            "; ".join(changes) if fine else f"no recourse: {reason}"
+            for changes, fine, reason in zip(said, self.valid, self.reason, strict=True)
+        ]
+        return series(words, "in_words", self.people.index).astype(object)
+
+    def _lines(self) -> list[tuple[int, Any, Any, Any, Any, str]]:
+        """Position, person, feature, from, to, words; person by person."""
+        lines = []
+        valid = self.valid.to_numpy()
+        for c in self.space.coordinates:
+            before, after = (c.cells(table) for table in (self.people, self.points))
+            changed = valid & (before != after) & ~(pd.isna(before) & pd.isna(after))
+            for i in np.flatnonzero(changed).tolist():
+                words = _in_words(c.name, before[i], after[i], c.categories is None)
+                lines.append((i, self.people.index[i], c.name, before[i], after[i], words))
+        return sorted(lines, key=lambda line: line[0])
+
+    def frame(self) -> pd.DataFrame:
+        """Everything per person in one table: the points' columns, then what is known of them."""
+        extra = [self.valid, self.score, self.overshoot_reached, self.cost, self.reason]
+        return pd.concat([self.points, *extra, self.in_words()], axis=1)
+
+
+def _in_words(name: Any, before: Any, after: Any, number: bool) -> str:
+    if not number:
+        shown = ["none of them" if v is None or v != v else v for v in (before, after)]
+        return f"switch {name} from {shown[0]} to {shown[1]}"
+    verb = "raise" if after > before else "lower"
+    digits = digits_for(before, after)
+    return f"{verb} {name} from {shown_number(before)} to {rounded_away(before, after, digits)}"
+
+
+def digits_for(before: float, after: float) -> int:
+    """Decimals at which a change shows three significant digits; 0 for whole numbers."""
+    if float(before).is_integer() and float(after).is_integer():
+        return 0
+    return max(0, 2 - int(np.floor(np.log10(abs(after - before)))))
+
+
+def rounded_away(before: float, after: float, digits: int) -> str:
+    """The new value, rounded so that it is never less of a change than asked."""
+    if digits > 12:
+        return repr(float(after))
+    size = 10.0**digits
+    up = after > before
+    scaled = after * size
+    near = np.round(scaled)
+    if abs(scaled - near) <= 1e-9 * max(1.0, abs(scaled)):
+        whole = near
+    else:
+        whole = np.ceil(scaled) if up else np.floor(scaled)
+    return shown_number(whole / size)
+
+
+def shown_number(value: float) -> str:
+    """A number as people write it."""
+    value = float(value)
+    if value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return f"{value:.10g}"
+
+
+def series(values: Array | list[Any], name: str, index: pd.Index) -> pd.Series:
+    """A named column for the people of ``index``."""
+    return pd.Series(values, index=index, name=name)
