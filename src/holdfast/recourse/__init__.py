@@ -111,9 +111,13 @@ def find_recourse(
     people = people_frame(model, people)
     below, above, coordinates, wrong = below_target(model, space, people, target)
     goal = target + float(overshoot) * model.score_unit
-    problem = make_problem(model, space, below, coordinates, float(goal), model.score_unit, cost)
-    hopeless = [w or h for w, h in zip(wrong, problem.hopeless(), strict=True)]
-    able = np.flatnonzero([not h for h in hopeless])
+    usable = np.flatnonzero([not w for w in wrong])
+    problem = make_problem(
+        model, space, below, coordinates, float(goal), model.score_unit, cost, usable
+    )
+    known = np.array(wrong, dtype=object)
+    known[usable] = problem.take(usable).hopeless()
+    able = np.flatnonzero(known == "")
     Z = problem.factual.copy()
     if able.size:
         some = replace(problem.take(able), progress=_reporter(progress, len(below), able.size))
@@ -122,7 +126,15 @@ def find_recourse(
         progress(len(below), len(below))
     points = problem.table(Z)
     return checked(
-        problem, Z, points, hopeless, target, overshoot, above, name, unfound="no valid point found"
+        problem,
+        Z,
+        points,
+        known.tolist(),
+        target,
+        overshoot,
+        above,
+        name,
+        unfound="no valid point found",
     )
 
 

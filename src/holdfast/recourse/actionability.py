@@ -312,7 +312,7 @@ class Actionability:
         """One line per feature that is constrained, and why."""
         rows = {}
         for name, feature in self.features.items():
-            said = {k: v for k, v in asdict(feature).items() if v not in (None, False)}
+            said = _settings(feature)
             said["whole"] = "yes" if said.pop("integer", False) else None
             if "allowed" in said:
                 said["allowed"] = ", ".join(map(str, said["allowed"]))
@@ -334,9 +334,7 @@ class Actionability:
         lines = [f"weights = {json.dumps(self.weights)}"]
         for name, feature in self.features.items():
             lines += ["", f"[features.{json.dumps(str(name))}]"]
-            for key, value in asdict(feature).items():
-                if value not in (None, False):
-                    lines.append(f"{key} = {_toml(value)}")
+            lines += [f"{key} = {_toml(value)}" for key, value in _settings(feature).items()]
         if self.one_hot:
             lines += ["", "[one_hot]"]
             lines += [f"{json.dumps(str(g))} = {_toml(c)}" for g, c in self.one_hot.items()]
@@ -365,6 +363,11 @@ def _refuse_circles(links: Sequence[Link]) -> None:
             if name not in reached:
                 reached.add(name)
                 frontier += after.get(name, [])
+
+
+def _settings(feature: Feature) -> dict[str, Any]:
+    """What is set of a feature."""
+    return {k: v for k, v in asdict(feature).items() if v is not None and v is not False}
 
 
 def _toml(value: Any) -> str:

@@ -38,7 +38,6 @@ def cem(
     explained: float = 0.9,
     searches: int = 4,
     iterations: int = 40,
-    learning_rate: float = 0.1,
 ) -> Array:
     """Pertinent negatives.
 
@@ -50,39 +49,38 @@ def cem(
         What reconstructs a row.
     explained : float
         Share of the variance the subspace keeps; also sets the width of the autoencoder.
-    searches, iterations, learning_rate
-        Bisection steps for ``c``; FISTA steps in each, and their first length.
+    searches, iterations : int
+        Bisection steps for ``c``, and FISTA steps in each.
     """
     q, m = problem.factual.shape
     scale = np.where(problem.movable(), 1.0 / problem.space.weight, 0.0)
-    error_slope = _reconstruction(problem, manifold, explained, rng)
+    reconstruction_error = _reconstruction(problem, manifold, explained, rng)
     c, c_low, c_high = np.ones(q), np.zeros(q), np.full(q, np.inf)
-    best, best_cost = problem.factual.copy(), np.full(q, np.inf)
+    best, least = problem.factual.copy(), np.full(q, np.inf)
     last = best.copy()
     for search in range(searches):
         U, V = np.zeros((q, m)), np.zeros((q, m))
         found = np.zeros(q, dtype=bool)
         for turn in range(iterations):
             Z = problem.clipped(problem.factual + V * scale)
-            short = problem.goal - problem.scores(Z) > 0
-            slope = 2.0 * V + gamma * error_slope(Z) * (scale > 0)
-            slope -= (c * short)[:, None] * problem.gradients(Z) * scale / problem.unit
-            rate = learning_rate * np.sqrt(1 - turn / iterations)
+            reached = problem.reached(problem.scores(Z))
+            found |= reached
+            error, error_slope = reconstruction_error(Z)
+            value = np.sum(beta * np.abs(V) + V**2, axis=1) + gamma * error
+            better = reached & (value < least)
+            best[better], least[better] = Z[better], value[better]
+            slope = 2.0 * V + gamma * error_slope * (scale > 0)
+            slope -= (c * ~reached)[:, None] * problem.gradients(Z) * scale / problem.unit
+            rate = np.sqrt(1 - turn / iterations) / (2.0 + 2.0 * gamma)  # 1 / Lipschitz
             moved = V - rate * slope
             moved = np.sign(moved) * np.maximum(np.abs(moved) - rate * beta, 0.0)
             V = moved + turn / (turn + 3) * (moved - U)
-            U = moved
-            last = problem.clipped(problem.factual + U * scale)
-            reached = problem.reached(problem.scores(last))
-            found |= reached
-            cost = problem.cost(last)
-            better = reached & (cost < best_cost)
-            best[better], best_cost[better] = last[better], cost[better]
+            U, last = moved, Z
         c_high = np.where(found, np.minimum(c_high, c), c_high)
         c_low = np.where(found, c_low, np.maximum(c_low, c))
         c = np.where(np.isfinite(c_high), 0.5 * (c_low + c_high), 10.0 * c)
         problem.progress(q * (search + 1) // (searches + 1))
-    lost = np.flatnonzero(~np.isfinite(best_cost))
+    lost = np.flatnonzero(~np.isfinite(least))
     if lost.size:
         best[lost], _ = descended(problem.take(lost), last[lost], 0.0, 30)
     return settled(problem, best)
@@ -90,8 +88,8 @@ def cem(
 
 def _reconstruction(
     problem: Problem, manifold: str, explained: float, rng: np.random.Generator
-) -> Callable[[Array], Array]:
-    """The derivative of the squared reconstruction error, in typical deviations."""
+) -> Callable[[Array], tuple[Array, Array]]:
+    """The squared reconstruction error and its derivative, in typical deviations."""
     if manifold not in ("subspace", "autoencoder"):
         raise HoldfastError(f"manifold must be 'subspace' or 'autoencoder', got {manifold!r}")
     if not 0 < explained <= 1:
@@ -103,26 +101,24 @@ def _reconstruction(
     middle = _medians(rows, kept)
     rows = np.where(kept, middle, rows)
     if rows.shape[1] == 0:
-        return lambda Z: np.zeros_like(Z)
+        return lambda Z: (np.zeros(len(Z)), np.zeros_like(Z))
     mean = rows.mean(axis=0)
     _, sizes, axes = np.linalg.svd(rows - mean, full_matrices=False)
     shares = np.cumsum(sizes**2) / max(float(np.sum(sizes**2)), np.finfo(float).tiny)
     width = int(np.searchsorted(shares, explained * (1 - 1e-12))) + 1
-    leading = axes[:width]
+    if manifold == "subspace":
+        left_over = _subspace(mean, axes[:width])
+    else:
+        left_over = _autoencoder(rows, width, rng)
 
-    def in_subspace(z: Array) -> Array:
-        left = z - mean
-        return 2.0 * (left - (left @ leading.T) @ leading)
-
-    slope = in_subspace if manifold == "subspace" else _autoencoder(rows, width, rng)
-
-    def whole(Z: Array) -> Array:
-        out = np.zeros_like(Z)
+    def error(Z: Array) -> tuple[Array, Array]:
         z = np.where(problem.kept[:, space.number], middle, Z[:, space.number] * weight)
-        out[:, space.number] = slope(z)
-        return out
+        left, slope = left_over(z)
+        whole = np.zeros_like(Z)
+        whole[:, space.number] = slope
+        return np.sum(left**2, axis=1), whole
 
-    return whole
+    return error
 
 
 def _medians(rows: Array, kept: Mask) -> Array:
@@ -133,12 +129,25 @@ def _medians(rows: Array, kept: Mask) -> Array:
     return out
 
 
-def _autoencoder(rows: Array, width: int, rng: np.random.Generator) -> Callable[[Array], Array]:
-    """``∇‖z − AE(z)‖²`` of a tanh network with ``width`` hidden units."""
+def _subspace(mean: Array, axes: Array) -> Callable[[Array], tuple[Array, Array]]:
+    """``z − AE(z)`` and ``∇‖z − AE(z)‖²`` of the projection onto principal axes."""
+
+    def left_over(z: Array) -> tuple[Array, Array]:
+        left = z - mean
+        left = left - (left @ axes.T) @ axes
+        return left, 2.0 * left
+
+    return left_over
+
+
+def _autoencoder(
+    rows: Array, width: int, rng: np.random.Generator
+) -> Callable[[Array], tuple[Array, Array]]:
+    """``z − AE(z)`` and ``∇‖z − AE(z)‖²`` of a tanh network with ``width`` hidden units."""
     mean, deviation = rows.mean(axis=0), rows.std(axis=0)
     deviation = np.where(deviation > 0, deviation, 1.0)
     net = MLPRegressor(
-        (width,),
+        hidden_layer_sizes=(width,),
         activation="tanh",
         solver="lbfgs",
         alpha=1e-3,
@@ -151,12 +160,10 @@ def _autoencoder(rows: Array, width: int, rng: np.random.Generator) -> Callable[
         net.fit(inputs, inputs[:, 0] if inputs.shape[1] == 1 else inputs)
     (into, out), (bias, back) = net.coefs_, net.intercepts_
 
-    def slope(z: Array) -> Array:
-        inner = (z - mean) / deviation
-        hidden = np.tanh(inner @ into + bias)
+    def left_over(z: Array) -> tuple[Array, Array]:
+        hidden = np.tanh((z - mean) / deviation @ into + bias)
         left = z - (mean + deviation * (hidden @ out + back))
         through = (((left * deviation) @ out.T) * (1.0 - hidden**2)) @ into.T / deviation
-        found: Array = 2.0 * (left - through)
-        return found
+        return left, 2.0 * (left - through)
 
-    return slope
+    return left_over

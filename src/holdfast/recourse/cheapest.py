@@ -57,7 +57,7 @@ def _knapsack(
     gains = np.take_along_axis(gains, order, axis=1)
     before = np.zeros(gains.shape)
     before[:, 1:] = np.cumsum(gains[:, :-1], axis=1)
-    shaded = np.where(np.isfinite(price), 0.5 * trade_off * price, 0.0)
+    shaded = 0.5 * trade_off * np.where(np.isfinite(price), price, 0.0)
     taken = np.clip(gap[:, None] - shaded - before, 0.0, gains)
     change = np.zeros(steep.shape)
     np.put_along_axis(change, order, taken, axis=1)

@@ -55,7 +55,7 @@ def dice(
     first, second = np.zeros_like(U), np.zeros_like(U)
     for turn in range(1, iterations + 1):
         Z = many.clipped(many.factual + U * scale)
-        short = many.goal - many.scores(Z) > 0
+        short = ~many.reached(many.scores(Z))
         slope = np.where(short[:, None], -many.gradients(Z) * scale / problem.unit, 0.0)
         slope += proximity_weight / m * np.sign(U)
         slope -= diversity_weight * _diversity_slope(U.reshape(q, k, m), diversity).reshape(-1, m)

@@ -18,7 +18,7 @@ def growing_spheres(
     samples: int = 50,
     growth: float = 1.4,
     first_radius: float = 0.1,
-    shells: int = 40,
+    shells: int = 25,
     switch: float = 0.2,
 ) -> Array:
     """The cheapest valid point of the first shell that has one, then only the changes it needs.

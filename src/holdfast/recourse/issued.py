@@ -80,29 +80,24 @@ def issued_recourse(
     their_ids, table = _ids(table.drop(columns=[c for c in ignore if c in table]), id, "issued")
     people = people_frame(model, people)
     promised = _placed(own_ids, their_ids, people, table, model)
-    has = np.flatnonzero(promised >= 0)
-    wanted = people.iloc[has]
-    points = _filled(wanted, table.iloc[promised[has]])
-
     space = Space(model.frame, Actionability.of(actionability, model.frame))
-    nothing = np.flatnonzero(promised < 0)
-    missing = 0
-    if nothing.size:
-        missing = len(below_target(model, space, people.iloc[nothing], target)[0])
-    places = pd.Series(np.arange(len(wanted)), index=wanted.index)
-    wanted_by_place = wanted.set_axis(places.to_numpy(), axis=0)
-    below, above, coordinates, wrong = below_target(model, space, wanted_by_place, target)
-    rows = below.index.to_numpy()
-    below, points = wanted.iloc[rows], points.iloc[rows]
+    places = people.set_axis(np.arange(len(people)), axis=0)
+    below, above, (Z, kept), wrong = below_target(model, space, places, target)
+    has = np.flatnonzero(promised[below.index] >= 0)
+    rows = below.index.to_numpy()[has]
+    wanted = people.iloc[rows]
+    points = _filled(wanted, table.iloc[promised[rows]])
     goal = target + float(overshoot) * model.score_unit
-    problem = make_problem(model, space, below, coordinates, float(goal), model.score_unit, cost)
+    own = Z[has], kept[has]
+    usable = np.flatnonzero([not wrong[i] for i in has])
+    problem = make_problem(model, space, wanted, own, float(goal), model.score_unit, cost, usable)
     Z, kept, off = space.encoded(points)
     unknown = kept & ~problem.kept
     for i in range(len(points)):
         if unknown[i].any() and not off[i]:
             off[i] = f"{space.coordinates[int(unknown[i].argmax())].name} has a value unknown here"
     Z = np.where(kept, problem.factual, Z)
-    known = [w or (o and f"not allowed: {o}") for w, o in zip(wrong, off, strict=True)]
+    known = [wrong[i] or (o and f"not allowed: {o}") for i, o in zip(has, off, strict=True)]
     return checked(
         problem,
         Z,
@@ -113,7 +108,7 @@ def issued_recourse(
         above,
         "issued",
         unfound="does not reach the target",
-        without_recourse=missing,
+        without_recourse=len(below) - len(has),
     )
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.design import LinearScores
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.rows import Array
+from holdfast.models.rows import Array, Positions
 from holdfast.recourse.space import Mask, Space
 
 #: how far beside its grid a value may lie, in steps: rounding, nothing else
@@ -103,7 +103,13 @@ class Problem:
 
     def gradients(self, Z: Array) -> Array:
         """Their derivatives (q, m); 0 for choices and for what is kept."""
-        raw = np.asarray(self.model.score_gradients(self.table(Z)), dtype=float)
+        try:
+            raw = np.asarray(self.model.score_gradients(self.table(Z)), dtype=float)
+        except UnsupportedModelError as refusal:
+            raise UnsupportedModelError(
+                f"this method needs gradients. {refusal}. The methods 'growing-spheres' and "
+                "'dice-random' need scores only"
+            ) from None
         return np.where(self.space.number & ~self.kept, raw[:, self.space.columns], 0.0)
 
     def cost(self, Z: Array) -> Array:
@@ -277,8 +283,12 @@ def make_problem(
     goal: float,
     unit: float,
     norm: str,
+    usable: Positions,
 ) -> Problem:
-    """The problem of these people: their bounds, grids and choices."""
+    """The problem of these people: their bounds, grids and choices.
+
+    Only those at the positions ``usable`` have rows the model can score.
+    """
     factual, kept = coordinates
     low, high, anchor = _bounds(space, factual, kept)
     allowed = {}
@@ -297,7 +307,7 @@ def make_problem(
         model, space, people, factual, kept, low, high, anchor, allowed, goal, unit, norm
     )
     _cap_linked(problem)
-    return replace(problem, affine=_affine(problem))
+    return replace(problem, affine=_affine(problem.take(usable)))
 
 
 def _bounds(space: Space, factual: Array, kept: Mask) -> tuple[Array, Array, Array]:

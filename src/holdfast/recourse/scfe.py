@@ -7,8 +7,7 @@ has the solution of :mod:`holdfast.recourse.cheapest` in closed form. Otherwise 
 linearised where the search stands and the same closed form gives the next point (a Gauss–Newton
 step on the objective, whose λ is divided by ten each time), within a trust region that shrinks
 where the linearisation misleads. The first step from a person is the paper's first-order recourse
-for kernel models. Where descent stalls, it starts again from the nearest training rows beyond the
-goal.
+for kernel models.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ def scfe(
     rng: np.random.Generator,
     trade_off: float = 0.1,
     max_iter: int = 60,
-    restarts: int = 5,
 ) -> Array:
     """Recourse by Wachter's objective.
 
@@ -37,17 +35,12 @@ def scfe(
         The λ of the first step; divided by 10 at every further one, 0 below 1e-3.
     max_iter : int
         Most steps of the descent.
-    restarts : int
-        Training rows beyond the goal to start again from, nearest first.
     """
     if problem.affine is not None:
         Z = problem.factual.copy()
         slopes = np.broadcast_to(problem.affine.slopes, Z.shape)
         return settled(problem, Z + _step(problem, Z, Z, slopes, problem.scores(Z), 0.0))
-    Z, found = descended(problem, problem.factual, trade_off, max_iter)
-    lost = np.flatnonzero(~found)
-    if lost.size and restarts:
-        Z[lost] = restarted(problem.take(lost), Z[lost], restarts)
+    Z, _ = descended(problem, problem.factual, trade_off, max_iter)
     return settled(problem, Z)
 
 
@@ -108,27 +101,3 @@ def descended(problem: Problem, base: Array, trade_off: float, max_iter: int) ->
         active = active[~problem.reached(scores[active]) & ~stuck]
         problem.progress(q - active.size)
     return Z, problem.reached(scores)
-
-
-def restarted(problem: Problem, Z: Array, restarts: int) -> Array:
-    """The cheapest feasible point among the nearest training rows beyond the goal, if any."""
-    space, model = problem.space, problem.model
-    scores = model.training_scores
-    beyond = np.flatnonzero(scores >= problem.goal)
-    if beyond.size == 0:
-        return Z
-    rows, kept, _ = space.encoded(model.frame.iloc[beyond])
-    rows = rows[~(kept & space.number).any(axis=1)]
-    if len(rows) == 0:
-        return Z
-    Z = Z.copy()
-    for i in range(len(problem)):
-        one = problem.take(np.array([i]))
-        away = np.where(space.number, rows - one.factual, rows != one.factual)
-        nearest = np.argsort(space.cost(away, "l1"), kind="stable")[:restarts]
-        many = problem.take(np.full(nearest.size, i))
-        points = many.feasible(np.where(many.kept, many.factual, rows[nearest]))
-        fine = np.flatnonzero(many.reached(many.scores(points)))
-        if fine.size:
-            Z[i] = points[fine[np.argmin(many.cost(points[fine]))]]
-    return Z

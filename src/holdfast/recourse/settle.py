@@ -1,10 +1,13 @@
 """From where a method arrived to a point that is allowed, reaches the goal, and not much more.
 
 Every method ends here: what it found is put on the grids and within the bounds, lifted to the
-goal where rounding lost it, and pulled back towards the person as far as the goal allows.
+goal where it falls short (by a few single moves; else from the nearest training rows beyond the
+goal; else by more single moves), and pulled back towards the person as far as the goal allows.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +29,11 @@ def settled(problem: Problem, Z: Array, reset: bool = False) -> Array:
     """
     Z = problem.feasible(Z)
     scores = problem.scores(Z)
-    low = np.flatnonzero(~problem.reached(scores))
-    if low.size:
-        Z[low] = climbed(problem.take(low), Z[low])
-    scores = problem.scores(Z)
+    for lift in (_few_steps, restarted, climbed):
+        low = np.flatnonzero(~problem.reached(scores))
+        if low.size:
+            Z[low] = lift(problem.take(low), Z[low])
+            scores[low] = problem.take(low).scores(Z[low])
     fine = np.flatnonzero(problem.reached(scores))
     if fine.size:
         some, at = problem.take(fine), Z[fine]
@@ -133,6 +137,11 @@ def _accept(some: Problem, Z: Array, rows: Positions, tried: Array) -> None:
     Z[rows[fine]] = tried[fine]
 
 
+def _few_steps(problem: Problem, Z: Array) -> Array:
+    """What rounding lost is won back by a few single moves."""
+    return climbed(problem, Z, rounds=4)
+
+
 def climbed(problem: Problem, Z: Array, rounds: int = 40) -> Array:
     """Single allowed moves, the one with most score for its cost first, up to the goal.
 
@@ -145,42 +154,76 @@ def climbed(problem: Problem, Z: Array, rounds: int = 40) -> Array:
         active = active[~problem.reached(scores[active])]
         if active.size == 0:
             break
-        moved, at, gained = _best_moves(problem.take(active), Z[active], scores[active])
-        Z[active[gained]], scores[active[gained]] = moved[gained], at[gained]
-        active = active[gained]
+        still = []
+        for some in np.array_split(active, 1 + active.size * len(problem.space.weight) // 10_000):
+            moved, at, gained = _best_moves(problem.take(some), Z[some], scores[some])
+            Z[some[gained]], scores[some[gained]] = moved[gained], at[gained]
+            still.append(some[gained])
+        active = np.concatenate(still)
+    return Z
+
+
+def restarted(problem: Problem, Z: Array, nearest: int = 5) -> Array:
+    """The cheapest feasible point among the nearest training rows beyond the goal, if any."""
+    space, model = problem.space, problem.model
+    scores = model.training_scores
+    beyond = np.flatnonzero(scores >= problem.goal)
+    if beyond.size == 0:
+        return Z
+    rows, kept, _ = space.encoded(model.frame.iloc[beyond])
+    rows = rows[~(kept & space.number).any(axis=1)]
+    if len(rows) == 0:
+        return Z
+    Z = Z.copy()
+    for i in range(len(problem)):
+        one = problem.take(np.array([i]))
+        away = np.where(space.number, rows - one.factual, rows != one.factual)
+        close = np.argsort(space.cost(away, "l1"), kind="stable")[:nearest]
+        many = problem.take(np.full(close.size, i))
+        points = many.feasible(np.where(many.kept, many.factual, rows[close]))
+        fine = np.flatnonzero(many.reached(many.scores(points)))
+        if fine.size:
+            Z[i] = points[fine[np.argmin(many.cost(points)[fine])]]
     return Z
 
 
 def _best_moves(problem: Problem, Z: Array, scores: Array) -> tuple[Array, Array, Mask]:
     """The best single move of every person, its score, and whether it is a gain."""
-    space, q = problem.space, len(problem)
-    moves = []
+    owner, points = _moves(problem, Z)
+    many = problem.take(owner)
+    points = many.feasible(points)
+    after = many.scores(points)
+    need = problem.goal - scores
+    gain = np.minimum(after - scores[owner], need[owner])
+    dearer = np.maximum(many.cost(points) - problem.cost(Z)[owner], 1e-9)
+    worth = np.where(gain > 1e-12 * problem.unit, gain / dearer, 0.0)
+    order = np.lexsort((-worth, owner))  # the best move of each person first
+    people, first = np.unique(owner[order], return_index=True)
+    first = order[first]
+    best, at, gained = Z.copy(), scores.copy(), np.zeros(len(problem), dtype=bool)
+    best[people], at[people], gained[people] = points[first], after[first], worth[first] > 0
+    return best, at, gained
+
+
+def _moves(problem: Problem, Z: Array) -> tuple[Positions, Array]:
+    """Every allowed single move: whose it is, and where it leads."""
+    space = problem.space
+    owners, points = [np.zeros(0, dtype=np.intp)], [np.zeros((0, Z.shape[1]))]
+
+    def add(rows: Positions, k: int, values: Any) -> None:
+        moved = Z[rows]
+        moved[:, k] = values
+        owners.append(rows)
+        points.append(moved)
+
     for k, c in enumerate(space.coordinates):
         if c.categories is None:
-            h = space.step[k] or 0.25 * c.spread
-            moves += [(k, size * h, -1) for size in (-64, -16, -4, -1, 1, 4, 16, 64)]
-        else:
-            moves += [(k, 0.0, code) for code in range(len(c.categories))]
-    best, at, worth = Z.copy(), scores.copy(), np.zeros(q)
-    cost = problem.cost(Z)
-    need = problem.goal - scores
-    for k, change, code in moves:
-        tried = Z.copy()
-        if code < 0:
             rows = np.flatnonzero(problem.high[:, k] > problem.low[:, k])
-            tried[:, k] = np.clip(tried[:, k] + change, problem.low[:, k], problem.high[:, k])
+            low, high = problem.low[rows, k], problem.high[rows, k]
+            for size in (-64, -16, -4, -1, 1, 4, 16, 64):
+                change = size * (space.step[k] or 0.25 * c.spread)
+                add(rows, k, np.clip(Z[rows, k] + change, low, high))
         else:
-            rows = np.flatnonzero(problem.allowed[k][:, code] & (Z[:, k] != code))
-            tried[:, k] = code
-        if rows.size == 0:
-            continue
-        some = problem.take(rows)
-        points = some.feasible(tried[rows])
-        after = some.scores(points)
-        gain = np.minimum(after - scores[rows], need[rows])
-        dearer = np.maximum(some.cost(points) - cost[rows], 1e-9)
-        value = np.where(gain > 1e-12 * problem.unit, gain / dearer, 0.0)
-        better = value > worth[rows]
-        chosen = rows[better]
-        best[chosen], at[chosen], worth[chosen] = points[better], after[better], value[better]
-    return best, at, worth > 0
+            for code in range(len(c.categories)):
+                add(np.flatnonzero(problem.allowed[k][:, code] & (Z[:, k] != code)), k, code)
+    return np.concatenate(owners), np.concatenate(points)

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import holdfast as hf
+import mixed
+
+TOML = """
+weights = "unit"
+
+[features.age]
+frozen = true
+
+[features.savings]
+direction = "up"
+range = [0, 20]
+step = 0.5
+cost = 2
+
+[features.job]
+allowed = ["part", "full"]
+
+[one_hot]
+lives = ["lives_city", "lives_town", "lives_land"]
+
+[[links]]
+when = "job=full"
+then = "income"
+by = 100
+"""
+
+
+def test_toml_says_what_python_says(tmp_path):
+    path = tmp_path / "rules.toml"
+    path.write_text(TOML)
+    read = hf.Actionability.from_toml(path)
+    declared = hf.Actionability(
+        {
+            "age": "frozen",
+            "savings": hf.Feature("up", 0, 20, step=0.5, cost=2),
+            "job": {"allowed": ["part", "full"]},
+        },
+        one_hot={"lives": mixed.PLACES},
+        links=[hf.Link("job=full", "income", 100)],
+        weights="unit",
+    )
+    assert read == declared
+    path.write_text(read.to_toml())
+    assert hf.Actionability.from_toml(path) == read
+
+
+def test_inferred_defaults_are_shown(tmp_path):
+    X, _ = mixed.table()
+    X["constant"] = 1.0
+    rules = hf.Actionability.infer(X, savings="up")
+    assert rules.features["age"].direction == "frozen"
+    assert rules.features["cards"].integer
+    assert rules.features["constant"].direction == "frozen"
+    assert rules.one_hot == {"lives": tuple(mixed.PLACES)}
+    assert rules.features["income"].high == X["income"].max()
+    assert rules.features["savings"] == hf.Feature("up")
+    shown = rules.describe()
+    assert shown.loc["age", "why"].startswith("the name speaks")
+    assert set(shown.index) == {"income", "savings", "cards", "age", "job", "lives", "constant"}
+    path = tmp_path / "rules.toml"
+    path.write_text(rules.to_toml())
+    assert hf.Actionability.from_toml(path) == rules
+    again = rules.updated(age="any")
+    assert again.features["age"].direction == "any"
+    assert rules.features["age"].direction == "frozen"
+
+
+@pytest.mark.parametrize(
+    ("name", "frozen"),
+    [
+        ("age", True),
+        ("MonthsSinceAge", True),
+        ("person_sex", True),
+        ("race_white", True),
+        ("average", False),
+        ("RevolvingUsage", False),
+        ("mileage", False),
+        ("dosage", False),
+    ],
+)
+def test_names_of_what_nobody_can_change(name, frozen):
+    table = pd.DataFrame({name: [1.5, 2.5, 3.5]})
+    direction = hf.Actionability.infer(table).features[name].direction
+    assert (direction == "frozen") == frozen
+
+
+def test_default_costs_are_inverse_deviations():
+    from holdfast.recourse.space import Space
+
+    X = pd.DataFrame(
+        {"a": [0.0, 1.0, 2.0, 3.0, 100.0], "rare": [0, 0, 0, 0, 1.0], "constant": [5.0] * 5}
+    )
+    space = Space(X, hf.Actionability({"constant": {"cost": 3}}))
+    assert space.weight[0] == 1.0  # the median deviation is 1, whatever the 100
+    assert space.weight[1] == pytest.approx(5)  # the median deviation is 0: the mean one
+    assert space.weight[2] == 3
+    assert (Space(X, hf.Actionability(weights="unit")).weight == 1).all()
+
+
+def test_a_group_with_a_dropped_category():
+    X, y = mixed.table()
+    X = X.drop(columns=["job", "lives_land"])
+    from sklearn.linear_model import LinearRegression
+
+    model = hf.erasable(LinearRegression(tol=0).fit(X, y), X, y)
+    rules = {
+        "one_hot": {"lives": ["lives_city", "lives_town"]},
+        "features": dict.fromkeys(["income", "savings", "cards", "age"], "frozen"),
+    }
+    found = hf.find_recourse(model, X, target=float(np.quantile(y, 0.55)), actionability=rules)
+    moved = found.points[found.valid]
+    assert len(moved)
+    assert (moved[["lives_city", "lives_town"]].sum(axis=1) <= 1).all()
+    assert found.in_words()[found.valid].str.contains("switch lives from").all()
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({"features": {"a": {"low": 3, "high": 1}}}, "feature 'a': the range is empty"),
+        ({"features": {"a": {"range": [1]}}}, "range must be"),
+        ({"features": {"a": {"stepp": 1}}}, "did you mean 'step'"),
+        ({"features": {"a": {"step": -1}}}, "step must be a number above 0"),
+        ({"features": {"a": {"cost": 0}}}, "cost must be a number above 0"),
+        ({"features": {"a": {"integer": True, "step": 0.5}}}, "contradict"),
+        ({"features": {"a": {"integer": True, "range": [1.2, 1.8]}}}, "no whole number between"),
+        ({"features": {"a": {"frozen": True, "direction": "up"}}}, "contradict each other"),
+        ({"features": {"a": 3}}, "must be a direction or a table"),
+        ({"features": {"a": {"low": "x"}}}, "low must be a number"),
+        ({"one_hot": {"g": ["a"]}}, "at least two columns"),
+        ({"one_hot": {"g": ["a", "b"], "h": ["b", "c"]}}, "again in 'h'"),
+        ({"links": [{"when": "a", "then": "a"}]}, "linked to itself"),
+        ({"links": [{"when": "a", "then": "b"}, {"when": "b", "then": "a"}]}, "a circle"),
+        ({"links": [{"when": "a"}]}, "has no 'then'"),
+        ({"links": [{"when": "a", "then": "b", "by": 0}]}, "not 0"),
+        ({"weights": "mda"}, "weights must be"),
+    ],
+)
+def test_contradictions_are_refused(rules, message):
+    with pytest.raises(hf.HoldfastError, match=message):
+        hf.Actionability(**rules)
+
+
+def test_bad_files(tmp_path):
+    with pytest.raises(hf.HoldfastError, match="cannot read the actionability file"):
+        hf.Actionability.from_toml(tmp_path / "none.toml")
+    path = tmp_path / "bad.toml"
+    path.write_text("[features")
+    with pytest.raises(hf.HoldfastError, match="is not valid TOML"):
+        hf.Actionability.from_toml(path)
+    path.write_text("[fetures.a]\nfrozen = true\n")
+    with pytest.raises(hf.HoldfastError, match="did you mean 'features'"):
+        hf.Actionability.from_toml(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(hf.HoldfastError, match="not a text file"):
+        hf.Actionability.from_toml(path)
