@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow lint format bench clean
+.PHONY: demo test test-slow lint format bench success clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m holdfast.demo
@@ -28,6 +28,11 @@ format: $(VENV)/.lint
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/bench_models.py
 	$(BIN)/python benchmarks/bench_search.py
+	$(BIN)/python -m pip install --quiet --no-deps dice-ml==0.12  # its dependencies bring CUDA
+	$(BIN)/python benchmarks/bench_recourse.py
+
+success: $(VENV)/.installed
+	$(BIN)/python benchmarks/recourse_success.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

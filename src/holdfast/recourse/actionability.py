@@ -294,10 +294,8 @@ class Actionability:
         features, reasons = {}, {}
         for name in table.columns:
             what = grouped.get(name, name)
-            if what in features or what in changes:
-                continue
-            column = table[name]
-            features[what], reasons[what] = _inferred(what, column, name in grouped)
+            if what not in features:
+                features[what], reasons[what] = _inferred(what, table[name], name in grouped)
         for name, given in changes.items():
             features[name], reasons[name] = Feature.of(name, given), "declared"
         return cls(features, groups, reasons=reasons)

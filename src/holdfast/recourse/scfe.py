@@ -7,7 +7,8 @@ has the solution of :mod:`holdfast.recourse.cheapest` in closed form. Otherwise 
 linearised where the search stands and the same closed form gives the next point (a Gauss–Newton
 step on the objective, whose λ is divided by ten each time), within a trust region that shrinks
 where the linearisation misleads. The first step from a person is the paper's first-order recourse
-for kernel models.
+for kernel models. Where descent stalls, it starts again from the nearest training rows beyond the
+goal and goes down in cost instead, as far as the goal allows.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from holdfast.models.rows import Array
 from holdfast.recourse.cheapest import cheapest_change
 from holdfast.recourse.problem import Problem
-from holdfast.recourse.settle import settled
+from holdfast.recourse.settle import restarted, settled
 from holdfast.recourse.space import Mask
 
 
@@ -40,7 +41,11 @@ def scfe(
         Z = problem.factual.copy()
         slopes = np.broadcast_to(problem.affine.slopes, Z.shape)
         return settled(problem, Z + _step(problem, Z, Z, slopes, problem.scores(Z), 0.0))
-    Z, _ = descended(problem, problem.factual, trade_off, max_iter)
+    Z, found = descended(problem, problem.factual, trade_off, max_iter)
+    lost = np.flatnonzero(~found)
+    if lost.size:
+        some = problem.take(lost)
+        Z[lost] = cheapened(some, restarted(some, Z[lost]))
     return settled(problem, Z)
 
 
@@ -101,3 +106,22 @@ def descended(problem: Problem, base: Array, trade_off: float, max_iter: int) ->
         active = active[~problem.reached(scores[active]) & ~stuck]
         problem.progress(q - active.size)
     return Z, problem.reached(scores)
+
+
+def cheapened(problem: Problem, Z: Array, rounds: int = 15) -> Array:
+    """Points at the goal moved along it to where they cost less, as long as they stay there."""
+    Z = Z.copy()
+    radius = np.full(len(problem), np.sqrt(problem.space.number.sum()))
+    active = np.flatnonzero(problem.reached(problem.scores(Z)))
+    for _ in range(rounds):
+        if active.size == 0:
+            break
+        some, here = problem.take(active), Z[active]
+        slopes, scores = some.gradients(here), some.scores(here)
+        change = _step(some, some.factual, here, slopes, scores, 0.0, radius[active])
+        tried = np.where(problem.space.number, some.factual + change, here)
+        fine = some.reached(some.scores(tried)) & (some.cost(tried) < some.cost(here))
+        Z[active[fine]] = tried[fine]
+        radius[active] *= np.where(fine, 1.0, 0.4)
+        active = active[radius[active] > 1e-3]
+    return Z

@@ -29,7 +29,8 @@ def settled(problem: Problem, Z: Array, reset: bool = False) -> Array:
     """
     Z = problem.feasible(Z)
     scores = problem.scores(Z)
-    for lift in (_few_steps, restarted, climbed):
+    lifts = (restarted, climbed)
+    for lift in (_few_steps, *lifts) if problem.space.discrete else lifts:
         low = np.flatnonzero(~problem.reached(scores))
         if low.size:
             Z[low] = lift(problem.take(low), Z[low])

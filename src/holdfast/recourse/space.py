@@ -126,6 +126,8 @@ class Space:
         self.links = [self._link(link) for link in _in_sequence(rules.links)]
         #: whether coordinates and columns are the same thing
         self.plain = bool(self.number.all())
+        #: whether a point between two allowed ones may not be allowed
+        self.discrete = bool(np.any(self.step > 0) or self.links or not self.plain)
 
     def _link(self, link: Link) -> tuple[int, int, int, float]:
         """Positions of when, of its category (−1: a number) and of then; and by how much."""
