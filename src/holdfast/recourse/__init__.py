@@ -94,13 +94,13 @@ def find_recourse(
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.linear_model import LinearRegression
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> model = hf.erasable(LinearRegression().fit(X, y), X, y)
-    >>> rules = hf.Actionability.infer(X, bp={"direction": "up", "range": [60, 130]})
-    >>> given = hf.find_recourse(model, X, target=150, actionability=rules)
+    >>> model = hf.erasable(LinearRegression().fit(X, y), X, y, favourable="low")
+    >>> rules = hf.Actionability.infer(X, bp={"direction": "down", "range": [60, 130]})
+    >>> given = hf.find_recourse(model, X, target=-150, actionability=rules)
     >>> given
-    <Recourse scfe, 230 people, 230 valid, target 150 + 0.01 deviations>
-    >>> print(given.in_words()[1])
-    raise bmi from 21.6 to 29.1; ...
+    <Recourse scfe, 228 people, 228 valid, target -150 + 0.01 deviations>
+    >>> print(given.in_words()[0])
+    lower s5 from 4.8598 to 4.032
     """
     check_settings(overshoot, cost)
     target = target_of(model, target, target_probability)

@@ -283,10 +283,11 @@ class Actionability:
         --------
         >>> import holdfast as hf, pandas as pd
         >>> table = pd.DataFrame({"age": [31, 52, 40], "savings": [10.5, 220.0, 4.25]})
-        >>> hf.Actionability.infer(table, savings="up").describe()
-                direction   low   high  whole  why
-        age        frozen  31.0   52.0    yes  the name speaks of something nobody can change
-        savings        up                      declared
+        >>> rules = hf.Actionability.infer(table, savings="up")
+        >>> print(rules.describe()[["direction", "whole", "why"]].to_string())
+                direction whole                                             why
+        age        frozen   yes  the name speaks of something nobody can change
+        savings        up                                              declared
         """
         table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
         groups = _one_hot_groups(table)

@@ -62,12 +62,12 @@ def issued_recourse(
     >>> from sklearn.datasets import load_diabetes
     >>> from sklearn.linear_model import LinearRegression
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    >>> model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    >>> model = hf.erasable(LinearRegression().fit(X, y), X, y, favourable="low")
     >>> import pandas as pd
-    >>> promised = pd.DataFrame({"id": [1, 3], "bmi": [30.0, 27.0]})
-    >>> given = hf.issued_recourse(model, X.iloc[:5], promised, target=150)
+    >>> promised = pd.DataFrame({"id": [0, 3], "bmi": [21.0, 22.0]})
+    >>> given = hf.issued_recourse(model, X.iloc[:5], promised, target=-160)
     >>> given.in_words().tolist()
-    ['raise bmi from 21.6 to 30', 'raise bmi from 25.3 to 27']
+    ['lower bmi from 32.1 to 21', 'lower bmi from 25.3 to 22']
     """
     check_settings(overshoot, cost)
     target = target_of(model, target, target_probability)
