@@ -21,7 +21,6 @@ import holdfast as hf
 from holdfast.instability import first_order_change, first_order_recourse
 from holdfast.searches import METHODS, problem
 from holdfast.searches.attack import Attack
-from holdfast.searches.box import box
 from holdfast.searches.optimal import _branch_and_bound, _enumerated
 from holdfast.searches.units import Units
 

@@ -104,6 +104,17 @@ class LogisticCore(LinearScores):
         residuals = root * (2.0 * self._y - 1.0) * np.exp(-0.5 * margin)
         return Design(curvature[:, None] * self._phi, self.penalty, self.intercept), residuals
 
+    @property
+    def curvature_slopes(self) -> Array:
+        """``v'/v = 1 − 2p`` of every row at the optimum."""
+        slopes: Array = 1.0 - 2.0 * expit(self._phi @ self.theta)
+        return slopes
+
+    @property
+    def training_features(self) -> Array:
+        """``Φ``, the rows of the fit."""
+        return self._phi
+
     def verify(self, fitted: Array, again: Array) -> str | None:
         """The drift to the optimum tells whether these are the data of the fit."""
         return judge(self.drift, self.gradient_share, "LogisticRegression", self._advice)

@@ -1,4 +1,4 @@
-r"""Bounds on what any small deletion can do to one score.
+r"""Bounds on what any small deletion can do, before any is tried.
 
 With ``D = diag P``, ``c̃ = c/√D``, ``r̃ = r/√D`` and ``E = I − D^-½ P D^-½`` (zero diagonal),
 ``effect(S) = c̃_Sᵀ x`` where ``x = (I − E_SS)⁻¹ r̃_S``. A *box* is an interval ``[lo_i, hi_i]`` that
@@ -8,55 +8,161 @@ contains ``x_i`` for every ``S`` with ``i ∈ S`` and ``|S| ≤ k``:
    everywhere is a strict super-solution, so the spectral radius of every ``|E_SS|`` is below 1
    (Collatz–Wielandt) and ``|x_i| ≤ z_i``.
 2. Signed passes tighten it: ``hi_i = r̃_i + top_{k−1} of max(e_ij lo_j, e_ij hi_j)⁺``, likewise lo.
+
+``E`` is n×n and is looked at twice, a few rows at a time: once with the weights ``|r̃|`` to get a
+first ``z¹ = T(|r̃|)``, once to keep every row's :data:`KEPT` entries largest in ``|e_ij| z¹_j``. What
+is not kept is at most ``θ_i`` there, so at most ``θ_i · max(z/z¹)`` for any later ``z``: sums of the
+largest are bounded with that ceiling in place of what was not kept. Nothing n×n is held.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
-from holdfast.models.rows import Array
+from holdfast.models.deletions import Deletions, LowRankDeletions
+from holdfast.models.rows import Array, Positions
+from holdfast.searches.box_loops import strongest, sums_of_largest
 
-#: outward rounding: sums here have at most a few thousand terms of like size
+#: outward rounding: sums here have at most a few dozen terms
 _OUTWARD = 1e-10
+#: entries of E kept per row; entries of a tile of E
+KEPT, _TILE = 64, 1 << 22
 
 
-def box(P: Array, r: Array, k: int, passes: int = 4) -> tuple[Array, Array] | None:
-    """Bounds on ``u = P_SS⁻¹ r_S``, for every row and every set of at most ``k`` rows.
+@dataclass(frozen=True)
+class Boxes:
+    """``low[k] ≤ P_SS⁻¹ r_S ≤ high[k]`` for every set of at most ``k`` rows, row by row.
 
-    Returns ``None`` where no bound is found: deletions that large may be singular.
+    Attributes
+    ----------
+    low, high : ndarray of shape (limit + 1, n)
+        Boxes of fewer rows lie within those of more. 0 for rows that cannot go.
+    limit : int
+        The largest ``k`` with a box: larger deletions may be singular, or cannot be bounded so.
     """
-    root = np.sqrt(np.diag(P))
-    scaled = r / root
-    E = -P / np.outer(root, root)
-    np.fill_diagonal(E, 0.0)
-    magnitude = np.abs(E)
-    z = np.abs(scaled)
-    for _ in range(100):
-        grown = np.abs(scaled) + _largest(magnitude * z, k - 1)
-        if not np.all(np.isfinite(grown)) or grown.max() > 1e12 * max(np.abs(scaled).max(), 1e-300):
-            return None
-        done = np.allclose(grown, z, rtol=1e-9, atol=0.0)
-        z = grown
-        if done:
+
+    low: Array
+    high: Array
+    limit: int
+
+
+def boxes(deletions: Deletions, budget: int, passes: int = 4) -> Boxes:
+    """Boxes for every ``k`` from 1 to ``budget``, as far as they exist."""
+    n = deletions.rows.n
+    alive = np.flatnonzero(deletions.deletable)
+    low, high = np.zeros((budget + 1, n)), np.zeros((budget + 1, n))
+    if alive.size == 0:
+        return Boxes(low, high, budget)
+    root = np.sqrt(deletions.diagonal[alive])
+    scaled = deletions.residuals[alive] / root
+    lists = _Lists(deletions, alive, root, np.abs(scaled), budget)
+    limit, z = 0, np.abs(scaled)
+    found = []
+    for k in range(1, budget + 1):
+        grown = lists.super_solution(np.abs(scaled), z, k)
+        if grown is None:
             break
-    z = z * (1.0 + 1e-6) + 1e-12 * float(z.max(initial=0.0)) + 1e-300
-    if not np.all(np.abs(scaled) + _largest(magnitude * z, k - 1) < z):
-        return None
-    lo, hi = -z, z
-    for _ in range(passes):
-        reach = np.maximum(E * lo, E * hi)
-        fall = np.maximum(-E * lo, -E * hi)
+        limit, z = k, grown
+        found.append(lists.tightened(scaled, z, k, passes))
+    for k in range(limit, 0, -1):
+        lo, hi = found[k - 1]
+        if k < limit:
+            lo, hi = np.maximum(lo, found[k][0]), np.minimum(hi, found[k][1])
+            found[k - 1] = lo, hi
+        low[k, alive], high[k, alive] = lo / root, hi / root
+    return Boxes(low[: limit + 1], high[: limit + 1], limit)
+
+
+def hat_row_sums(deletions: Deletions, budget: int) -> Array:
+    """For ``k = 0 … budget``, the largest sum of ``k`` entries of a row of ``|I − P|``, diagonal
+    included: a bound on the largest eigenvalue of any ``k``-row block of it (Gershgorin)."""
+    n = deletions.rows.n
+    everything, ones = np.arange(n), np.ones(n)
+    wanted = min(max(budget - 1, 1), max(n - 1, 1))
+    values, places, rest = np.zeros((n, wanted)), np.zeros((n, wanted), np.int64), np.zeros(n)
+    for at, tile in _tiles(deletions, everything, ones):
+        strongest(tile, at, ones, values, places, rest)
+    largest = -np.sort(-np.abs(values), axis=1)
+    sums = np.cumsum(np.column_stack([np.abs(1.0 - deletions.diagonal), largest]), axis=1)
+    found = np.zeros(budget + 1)
+    found[1:] = sums.max(axis=0)[np.minimum(np.arange(budget), wanted)]
+    return found
+
+
+class _Lists:
+    """The strongest entries of every row of ``E``, and what is known of the rest."""
+
+    def __init__(
+        self, deletions: Deletions, alive: Positions, root: Array, start: Array, budget: int
+    ):
+        n = alive.size
+        kept = min(KEPT, max(n - 1, 1))
+        first = min(max(budget - 1, 1), max(n - 1, 1))
+        values, places, rest = np.zeros((n, first)), np.zeros((n, first), np.int64), np.zeros(n)
+        for at, tile in _tiles(deletions, alive, root):
+            strongest(tile, at, start, values, places, rest)
+        self.reference = start + np.sum(np.abs(values) * start[places], axis=1)
+        self.reference += 1e-9 * float(self.reference.max()) + 1e-300
+        self.values, self.places = np.zeros((n, kept)), np.zeros((n, kept), np.int64)
+        self.rest = np.zeros(n)
+        for at, tile in _tiles(deletions, alive, root):
+            strongest(tile, at, self.reference, self.values, self.places, self.rest)
+        self.values *= 1.0 + _OUTWARD
+        self.rest *= 1.0 + _OUTWARD
+
+    def _sums(self, low: Array, high: Array, count: int, z: Array, sign: float = 1.0) -> Array:
+        ceiling = self.rest * float(np.max(z / self.reference))
+        out = np.empty(z.size)
+        sums_of_largest(self.values, self.places, ceiling, low, high, sign, count, out)
+        return out * (1.0 + _OUTWARD)
+
+    def super_solution(self, base: Array, z: Array, k: int) -> Array | None:
+        """A verified ``z`` with ``T(z) < z``, or ``None``.
+
+        The fixed point for residuals a little larger leaves ``T(z)`` below ``z`` by that little.
+        """
+        larger = base * (1.0 + 1e-6) + 1e-6 * float(base.mean()) + 1e-300
+        blown = 1e8 * float(larger.max())
+        for _ in range(300):
+            grown = larger + self._sums(-z, z, k - 1, z)
+            if not np.all(np.isfinite(grown)) or grown.max() > blown:
+                return None
+            done = bool(np.all(np.abs(grown - z) <= 1e-9 * grown))
+            z = grown
+            if done:
+                break
+        fine = np.all((base + self._sums(-z, z, k - 1, z)) * (1.0 + _OUTWARD) < z)
+        return z if fine else None
+
+    def tightened(self, scaled: Array, z: Array, k: int, passes: int) -> tuple[Array, Array]:
+        """Signed bounds within ``[−z, z]``."""
+        lo, hi = -z, z
         slack = _OUTWARD * (np.abs(scaled) + z)
-        hi_new = scaled + _largest(np.maximum(reach, 0.0), k - 1) + slack
-        lo_new = scaled - _largest(np.maximum(fall, 0.0), k - 1) - slack
-        lo, hi = np.maximum(lo, lo_new), np.minimum(hi, hi_new)
-    return lo / root, hi / root
+        for _ in range(passes):
+            up = scaled + self._sums(lo, hi, k - 1, z) + slack
+            down = scaled - self._sums(lo, hi, k - 1, z, -1.0) - slack
+            lo, hi = np.maximum(lo, down), np.minimum(hi, up)
+        return lo, hi
 
 
-def _largest(matrix: Array, count: int) -> Array:
-    """The sum of the ``count`` largest entries of every row."""
-    if count <= 0:
-        return np.zeros(len(matrix))
-    if count >= matrix.shape[1]:
-        return matrix.sum(axis=1)
-    return np.partition(matrix, matrix.shape[1] - count, axis=1)[:, -count:].sum(axis=1)
+def _tiles(deletions: Deletions, alive: Positions, root: Array) -> Iterator[tuple[int, Array]]:
+    """``E`` a few rows at a time."""
+    n = alive.size
+    many = max(1, _TILE // n)
+    everything = alive.size == deletions.rows.n
+    scaled = None
+    if isinstance(deletions, LowRankDeletions):
+        scaled = deletions.factor[alive] / root[:, None]
+        if not deletions.coupled:
+            scaled = np.zeros_like(scaled)
+    for start in range(0, n, many):
+        rows = slice(start, min(start + many, n))
+        if scaled is not None:
+            yield start, scaled[rows] @ scaled.T
+        else:
+            tile = deletions.coupling(alive[rows]).T
+            tile = tile if everything else tile[:, alive]
+            yield start, np.ascontiguousarray(tile / (-root[rows, None] * root))

@@ -20,14 +20,14 @@ from holdfast.errors import HoldfastError
 from holdfast.models.rows import Array
 from holdfast.searches.attack import Attack
 from holdfast.searches.best import best
-from holdfast.searches.box import box
+from holdfast.searches.box import Boxes, boxes
 
 #: sweeps, or refits, up to which all sets are looked at one by one
 _SWEEPS, _REFITS = 1_500, 5_000
 #: the same where there is no box to bound with
 _SWEEPS_WITHOUT_BOX = 100_000
-#: rows up to which the box, which needs all of P, is made
-_ROWS = 4_000
+#: rows times recourses up to which a node of the tree is looked at
+_ENTRIES = 4_000_000
 
 
 def optimal(
@@ -49,13 +49,16 @@ def optimal(
     sets: list[list[int]] = [[]]
     upper = [0.0]
     found = best(attack, budget, rng)
+    bounds: Boxes | None = None
     for k in range(1, budget + 1):
         start = max(found[k], sets[-1], key=attack.value)
         closed = None
         few = math.comb(n, k - 1) <= _SWEEPS if exact else math.comb(n, k) <= _REFITS
         if exact and not few and attack.objective == "outcome":
-            if attack.units.single and n <= _ROWS:
-                closed = _branch_and_bound(attack, k, start, deadline)
+            if attack.units.single and n * attack.margins.size <= _ENTRIES:
+                bounds = bounds or boxes(attack.problem.deletions, budget)
+                if k <= bounds.limit:
+                    closed = _branch_and_bound(attack, k, start, deadline, bounds)
             few = closed is None and math.comb(n, k - 1) <= _SWEEPS_WITHOUT_BOX
         if few:
             units, bound = _enumerated(attack, k, start, deadline)
@@ -94,17 +97,11 @@ def _enumerated(
 
 
 def _branch_and_bound(
-    attack: Attack, k: int, start: list[int], deadline: float
-) -> tuple[list[int], float] | None:
-    """Best-first over "delete this row" and "keep this row", with boxes for what may follow.
-
-    ``None`` where there is no box: deletions this large may be singular.
-    """
+    attack: Attack, k: int, start: list[int], deadline: float, bounds: Boxes
+) -> tuple[list[int], float]:
+    """Best-first over "delete this row" and "keep this row", with boxes for what may follow."""
     q = attack.margins.size
-    bounds = _box_of_deletable(attack, k)
     champion, count = start, int(attack.value(start)[0])
-    if bounds is None:
-        return None
     tick = itertools.count()
     heap: list[tuple[float, int, tuple[int, ...], frozenset[int]]] = [
         (-float(q), next(tick), (), frozenset())
@@ -116,7 +113,7 @@ def _branch_and_bound(
         if time.monotonic() > deadline:
             return champion, ceiling
         _, _, gone, kept = heapq.heappop(heap)
-        node = _node(attack, gone, kept, k - len(gone), bounds)
+        node = _node(attack, gone, kept, k - len(gone), (bounds.low[k], bounds.high[k]))
         if node is None:
             continue
         ceiling, branch, here, reached = node
@@ -127,18 +124,6 @@ def _branch_and_bound(
         for child in ((*gone, branch), kept), (gone, kept | {branch}):
             heapq.heappush(heap, (-ceiling, next(tick), *child))
     return champion, float(count)
-
-
-def _box_of_deletable(attack: Attack, k: int) -> tuple[Array, Array] | None:
-    """The box over the rows that can go at all; the others never will."""
-    deletions = attack.problem.deletions
-    alive = np.flatnonzero(attack.singles().possible)
-    found = box(deletions.block(alive), deletions.residuals[alive], k)
-    if found is None:
-        return None
-    lo, hi = np.zeros(len(attack.units)), np.zeros(len(attack.units))
-    lo[alive], hi[alive] = found
-    return lo, hi
 
 
 def _node(

@@ -1,0 +1,94 @@
+r"""What one Newton step can miss of a logistic refit, bounded without trying any.
+
+Let θ̂ be the optimum, ``S`` the rows deleted, :math:`F_S` the loss of the others, :math:`H_S` its
+Hessian at θ̂, :math:`g_S` its gradient there, :math:`d = θ_{−S} − θ̂` and :math:`d_N = −H_S^{-1} g_S`.
+With :math:`H̄ = ∫_0^1 ∇²F_S(θ̂ + t d)\,dt` the optimum satisfies :math:`H̄ d = −g_S`, so
+
+.. math:: x̌ᵀd − x̌ᵀd_N = −(H_S^{-1}x̌)ᵀ (H̄ − H_S) d .
+
+The curvature :math:`v = ω p(1−p)` of a row obeys :math:`|v'| ≤ v` (self-concordance). Hence, with
+:math:`M = \max_i |φ_iᵀd|`,
+
+1. :math:`H̄ ≽ \frac{1 − e^{−M}}{M} H_S`, so :math:`‖d‖_{H_S} ≤ b(M) ρ` with
+   :math:`b(M) = M/(1 − e^{−M})` and :math:`ρ = ‖g_S‖_{H_S^{-1}}`;
+2. :math:`M ≤ L ‖d‖_H ≤ L ρ\, b(M)/\sqrt{1 − h}` with :math:`L = \max_i ‖φ_i‖_{H^{-1}}` and ``h`` the
+   largest eigenvalue of :math:`H^{-½}Φ_SᵀV_SΦ_SH^{-½}`. Divided by ``b(M)``: :math:`1 − e^{−M} ≤ c`,
+   :math:`c = Lρ/\sqrt{1 − h}`, that is :math:`M ≤ −\ln(1 − c)`, provided ``c < 1``;
+3. each row's averaged curvature is :math:`v̄ = v + ½v'm + e`, :math:`m = φ_iᵀd`, with
+   :math:`|e| ≤ v (e^{|m|} − 1 − |m| − m²/2)/|m| ≤ \frac{m²}{6} κ(M)\, v` (as :math:`|v''| ≤ v` too),
+   :math:`κ(M) = 6(e^M − 1 − M − M²/2)/M³`. So the remainder is at most ``½ a ‖d‖²_H`` with
+
+.. math:: a = λ^+ + h α + L‖x̌‖_{H^{-1}}\tfrac{h}{1−h}
+              + \tfrac{M}{3} κ(M) \left(λ + L‖x̌‖_{H^{-1}}\tfrac{h}{1−h}\right),
+
+where :math:`λ^+` is the largest eigenvalue of :math:`H^{-½}(Σ_i v_i' (φ_iᵀH^{-1}x̌) φ_iφ_iᵀ)H^{-½}`
+(signed: much of it cancels; 0 at least), λ that of the same with absolute values,
+:math:`α = \max_i |φ_iᵀH^{-1}x̌|`; the terms with ``h`` pay for the rows of ``S`` that the sums include
+and for ``H`` in place of :math:`H_S`.
+
+In the letters of the triple, :math:`ρ² = r_Sᵀ(P_{SS}^{-1} − I) r_S = Σ_{i∈S} r_i (u_i − r_i)`: a sum
+over the rows deleted, which the boxes bound. So each row is charged its part, and only the rows that
+threaten a recourse count against it. ``h`` is at most the sum of the ``k`` largest leverages, and at
+most the largest sum of ``k`` entries of a row of the hat matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from holdfast.models.deletions import LowRankDeletions
+from holdfast.models.logistic import LogisticCore
+from holdfast.models.rows import Array
+from holdfast.proofs.rows import Missed
+from holdfast.searches.box import Boxes, hat_row_sums
+
+
+def missed_by_newton(core: LogisticCore, deletions: LowRankDeletions, found: Boxes) -> Missed:
+    """What a true effect may have beyond one Newton step, row by row."""
+    U, r, W = deletions.factor, deletions.residuals, deletions.queries
+    rows = core.design.whiten(core.training_features)
+    longest = float(np.linalg.norm(rows, axis=1).max())
+    along = rows @ W.T
+    # effect = −x̌ᵀd gains +½ Σ v'(φᵀH⁻¹x̌)(φᵀd)²; v' = v(1 − 2p)
+    skew = core.curvature_slopes
+    signed = np.maximum(_largest_eigenvalues(U, skew[:, None] * along), 0.0)
+    absolute = _largest_eigenvalues(U, np.abs(along))
+    farthest = np.abs(along).max(axis=0)
+    norms = np.linalg.norm(W, axis=1)
+    leverage = np.sort(1.0 - deletions.diagonal)[::-1]
+    sums = hat_row_sums(deletions, found.limit)
+    price = np.zeros((len(W), found.limit + 1))
+    charge = np.zeros((found.limit + 1, len(r)))
+    for k in range(1, found.limit + 1):
+        gains = np.maximum(r * found.low[k], r * found.high[k]) - r**2
+        charge[k] = np.maximum(gains, 0.0)
+        rho = np.partition(charge[k], len(r) - k)[-k:].sum()
+        h = min(float(leverage[:k].sum()), sums[k])
+        c = longest * np.sqrt(rho / (1.0 - h)) if h < 1 else np.inf
+        if not c < 1:
+            return Missed(price[:, :k], charge[:k], k - 1)
+        M = float(-np.log1p(-c))
+        replaced = longest * norms * h / (1.0 - h)
+        shape = signed + h * farthest + replaced + M / 3.0 * _kappa(M) * (absolute + replaced)
+        price[:, k] = 0.5 * shape * _b(M) ** 2 / (1.0 - h) * (1.0 + 1e-9)
+    return Missed(price, charge, found.limit)
+
+
+def _largest_eigenvalues(U: Array, weights: Array) -> Array:
+    """The largest eigenvalue of ``Uᵀ diag(w_j) U`` for every column of weights (n, q)."""
+    pairs = U[:, :, None] * U[:, None, :]
+    p = U.shape[1]
+    out = np.empty(weights.shape[1])
+    for start in range(0, weights.shape[1], 256):
+        some = weights[:, start : start + 256]
+        matrices = (some.T @ pairs.reshape(len(U), -1)).reshape(-1, p, p)
+        out[start : start + 256] = np.linalg.eigvalsh(matrices)[:, -1]
+    return out
+
+
+def _b(M: float) -> float:
+    return M / -np.expm1(-M) if M > 1e-8 else 1.0 + M
+
+
+def _kappa(M: float) -> float:
+    return 6.0 * (np.expm1(M) - M - M**2 / 2.0) / M**3 if M > 1e-2 else 1.0 + M

@@ -1,0 +1,273 @@
+"""Certificates by the algebra: how many deletions each recourse provably survives."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from holdfast.models.deletions import Deletions, LowRankDeletions
+from holdfast.models.rows import Array, Positions
+from holdfast.searches.box import Boxes, boxes
+from holdfast.searches.box_loops import branch, candidates, greedy_one, reach
+
+#: rows kept per recourse; entries of a tile of C; nodes of one recourse's tree
+KEPT, _TILE, NODES = 128, 1 << 22, 20_000
+#: survivors up to which a tree is grown
+_SURVIVORS = 600
+
+
+@dataclass(frozen=True)
+class Missed:
+    """What the formula may miss of the true effect of ``k`` deletions: ``price · Σ_S charge``.
+
+    Attributes
+    ----------
+    price : (q, budget + 1)
+    charge : (budget + 1, n)
+    limit : the largest ``k`` it holds for
+    """
+
+    price: Array
+    charge: Array
+    limit: int
+
+
+Remainder = Callable[[Boxes], Missed]
+
+
+@dataclass
+class Verdicts:
+    """Per recourse: the deletions it survives, and the fewest known to break it (0: none known)."""
+
+    certified: Positions
+    attacked: Positions
+    witness: list[tuple[int, ...]]
+    bound: Array
+    singular: Array
+    limit: int
+    nodes: int = 0
+    boxes: Boxes | None = field(default=None, repr=False)
+
+
+def verdicts(
+    deletions: Deletions,
+    margins: Array,
+    errors: Array,
+    budget: int,
+    deadline: float,
+    remainder: Remainder | None = None,
+) -> Verdicts:
+    """Certify and attack every recourse.
+
+    Parameters
+    ----------
+    deletions : Deletions
+        Of the recourses' scores.
+    margins, errors : (q,)
+        Score minus target; what rounding may hide, absolute.
+    remainder : callable, optional
+        From the boxes, what the formula may miss of a true effect; nothing where it is exact.
+    """
+    q = margins.size
+    found = boxes(deletions, budget)
+    missed = Missed(np.zeros((q, budget + 1)), np.zeros((budget + 1, deletions.rows.n)), budget)
+    if remainder is not None:
+        missed = remainder(found)
+    limit = min(found.limit, missed.limit)
+    lists = _Candidates(deletions, found, missed, limit)
+    reached = np.zeros((q, limit + 1))
+    for k in range(1, limit + 1):
+        reach(
+            *lists.parts,
+            found.low[k],
+            found.high[k],
+            np.ascontiguousarray(missed.price[:, k]),
+            missed.charge[k],
+            k,
+            reached[:, k],
+        )
+    reached *= 1.0 + 1e-10
+    proof = margins[:, None] - errors[:, None] - 1e-9 * reached
+    proven = reached <= proof
+    proven[:, 0] = True
+    certified = np.where(proven.all(axis=1), limit, np.argmin(proven, axis=1) - 1)
+    result = Verdicts(
+        certified=certified,
+        attacked=np.zeros(q, dtype=np.intp),
+        witness=[()] * q,
+        bound=reached[np.arange(q), certified],
+        singular=_touched_by_singular(deletions),
+        limit=limit,
+        boxes=found,
+    )
+    for j in np.flatnonzero((certified < budget) & ~result.singular).tolist():
+        _Refined(deletions, found, lists, j, margins[j], errors[j], proof[j]).into(
+            result, budget, deadline
+        )
+    return result
+
+
+def _touched_by_singular(deletions: Deletions) -> Array:
+    """Recourses whose score a deletion without a unique refit would touch (q,) bool.
+
+    A row of leverage 1 has residual 0 and is coupled to no other: deleting it moves only scores
+    with a component in the direction it alone determines.
+    """
+    q = int(np.prod(deletions.shape))
+    alone = np.flatnonzero(deletions.diagonal <= deletions.floor)
+    if alone.size == 0:
+        return np.zeros(q, dtype=bool)
+    touched = np.abs(deletions.columns(alone))
+    scale = np.ones(q)
+    if isinstance(deletions, LowRankDeletions):
+        scale = np.linalg.norm(deletions.queries, axis=1)
+    found: Array = np.any(touched > 1e-7 * scale[:, None], axis=1)
+    return found
+
+
+class _Candidates:
+    """For every recourse the rows that can do most to it, and a ceiling for all others."""
+
+    def __init__(self, deletions: Deletions, found: Boxes, missed: Missed, limit: int):
+        self.deletions, self.missed = deletions, missed
+        n, q = deletions.rows.n, int(np.prod(deletions.shape))
+        kept = min(KEPT, n)
+        self.values, self.places = np.zeros((q, kept)), np.zeros((q, kept), np.int64)
+        self.rest = np.zeros(q)
+        low, high = found.low[limit], found.high[limit]
+        price, charge = np.ascontiguousarray(missed.price[:, limit]), missed.charge[limit]
+        streamed = isinstance(deletions, LowRankDeletions)
+        self._dense = None if streamed else deletions.dense()
+        many = max(1, _TILE // n)
+        for start in range(0, q, many):
+            rows = slice(start, min(start + many, q))
+            candidates(
+                self.effects(rows),
+                low,
+                high,
+                price[rows],
+                charge,
+                self.values[rows],
+                self.places[rows],
+                self.rest[rows],
+            )
+
+    @property
+    def parts(self) -> tuple[Array, Array, Array]:
+        return self.values, self.places, self.rest
+
+    def effects(self, recourses: slice) -> Array:
+        """``C`` of some recourses, (b, n)."""
+        if self._dense is not None:
+            return np.ascontiguousarray(self._dense[recourses])
+        assert isinstance(self.deletions, LowRankDeletions)
+        tile: Array = self.deletions.queries[recourses] @ self.deletions.factor.T
+        return tile
+
+
+class _Refined:
+    """One recourse, where the bound alone does not decide."""
+
+    def __init__(
+        self,
+        deletions: Deletions,
+        found: Boxes,
+        lists: _Candidates,
+        j: int,
+        margin: float,
+        error: float,
+        proof: Array,
+    ):
+        self.deletions, self.boxes, self.lists, self.j = deletions, found, lists, j
+        self.margin, self.error, self.proof = float(margin), float(error), proof
+        there = lists.places[j] >= 0
+        self.rows, self.c = lists.places[j][there], lists.values[j][there]
+        self.whole = False
+
+    def into(self, result: Verdicts, budget: int, deadline: float) -> None:
+        """Raise what is certified as far as it goes, and find the smallest attack."""
+        j = self.j
+        for k in range(int(result.certified[j]) + 1, result.limit + 1):
+            if time.monotonic() > deadline:
+                break
+            verdict, rows = self._decide(k, NODES)
+            if verdict == 1:
+                result.attacked[j], result.witness[j] = len(rows), rows
+                return
+            if verdict == 2:
+                break
+            result.certified[j] = k
+            result.bound[j] = self.proof[k]
+        rows = self._attack(int(result.certified[j]), budget, result.limit, deadline)
+        result.attacked[j], result.witness[j] = len(rows), rows
+
+    def _gains(self, k: int) -> Array:
+        low, high = self.boxes.low[k][self.rows], self.boxes.high[k][self.rows]
+        return np.maximum(np.maximum(self.c * low, self.c * high), 0.0) + self._charge(k)
+
+    def _charge(self, k: int) -> Array:
+        missed = self.lists.missed
+        charge: Array = missed.price[self.j, k] * missed.charge[k][self.rows]
+        return charge
+
+    def _survivors(self, k: int) -> tuple[Positions, bool]:
+        """Places of the rows that can matter at this budget, and whether no other row can."""
+        gains = self._gains(k)
+        order = np.argsort(-gains, kind="stable")
+        others = float(gains[order[: k - 1]].sum())
+        threshold = self.proof[k]
+        outside = 0.0 if self.whole else float(self.lists.rest[self.j])
+        if outside + others > threshold and not self.whole:
+            self.c = self.lists.effects(slice(self.j, self.j + 1))[0]
+            self.rows, self.whole = np.arange(self.c.size), True
+            return self._survivors(k)
+        enough = int(np.sum(gains[order] * (1.0 + 1e-10) + others > threshold))
+        return order[: max(enough, k)], True
+
+    def _decide(self, k: int, nodes: int) -> tuple[int, tuple[int, ...]]:
+        alive, complete = self._survivors(k)
+        if alive.size > _SURVIVORS:
+            alive, complete = alive[:_SURVIVORS], False
+        rows = self.rows[alive]
+        witness = np.zeros(k, dtype=np.int64)
+        verdict, size, _ = branch(
+            self.c[alive],
+            self.deletions.residuals[rows],
+            self.deletions.block(rows),
+            self.boxes.low[k][rows],
+            self.boxes.high[k][rows],
+            self._charge(k)[alive],
+            k,
+            self.margin + self.error,
+            self.proof[k],
+            nodes,
+            witness,
+        )
+        if verdict == 0 and not complete:
+            verdict = 2
+        return verdict, tuple(int(i) for i in rows[witness[:size]])
+
+    def _attack(self, certified: int, budget: int, limit: int, deadline: float) -> tuple[int, ...]:
+        """A set that breaks it, as small as a quick search finds; () for none."""
+        alive = np.argsort(-self._gains(max(limit, 1)) if limit else -np.abs(self.c))[:256]
+        rows = self.rows[alive]
+        witness = np.zeros(budget, dtype=np.int64)
+        size = greedy_one(
+            self.c[alive],
+            self.deletions.residuals[rows],
+            self.deletions.block(rows),
+            budget,
+            self.margin + self.error,
+            witness,
+        )
+        best = tuple(int(i) for i in rows[witness[:size]])
+        for k in range(certified + 1, min(len(best) or budget + 1, limit + 1)):
+            if time.monotonic() > deadline:
+                break
+            verdict, smaller = self._decide(k, NODES // 10)
+            if verdict == 1:
+                return smaller
+        return best
