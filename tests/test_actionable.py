@@ -109,10 +109,12 @@ rules = st.fixed_dictionaries(
 
 
 @settings(max_examples=60, deadline=None)
-@given(rules=rules, who=st.integers(0, 119), target=st.floats(1.0, 4.5))
-def test_it_is_cheapest_and_infeasible_means_infeasible(problem, rules, who, target):
+@given(rules=rules, who=st.integers(0, 119), target=st.floats(1.0, 4.5), beyond=st.booleans())
+def test_it_is_cheapest_and_infeasible_means_infeasible(problem, rules, who, target, beyond):
     X, model = problem
-    person = X.iloc[[who]]
+    person = X.iloc[[who]].copy()
+    if beyond:  # off the whole numbers and out of most ranges
+        person = person.assign(a=person["a"] + 0.5, b=person["b"] * 2.5)
     found = hf.find_recourse(
         model, person, "actionable", target=target, actionability=rules, overshoot=0.01
     )
@@ -122,6 +124,7 @@ def test_it_is_cheapest_and_infeasible_means_infeasible(problem, rules, who, tar
     best = brute_force(model, person, rules, weights, found.goal)
     if np.isinf(best):
         assert not found.valid.iloc[0]
+        assert found.reason.iloc[0].startswith("infeasible")
     else:
         assert found.valid.iloc[0], found.reason.iloc[0]
         assert found.cost.iloc[0] == pytest.approx(best, rel=1e-7, abs=1e-9)

@@ -10,6 +10,8 @@ NAMES = [
     "Feature",
     "Link",
     "Recourse",
+    "Proof",
+    "certify",
     "find_recourse",
     "issued_recourse",
     "DataMismatchError",

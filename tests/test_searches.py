@@ -21,6 +21,7 @@ import holdfast as hf
 from holdfast.instability import first_order_change, first_order_recourse
 from holdfast.searches import METHODS, problem
 from holdfast.searches.attack import Attack
+from holdfast.searches.box import boxes
 from holdfast.searches.optimal import _branch_and_bound, _enumerated
 from holdfast.searches.units import Units
 
@@ -107,9 +108,10 @@ def test_law_the_box_contains_every_solution(seed, k, ridge):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(15, 2)), rng.normal(size=15)
     deletions = hf.erasable(Ridge(ridge).fit(X, y), X, y).deletions(X[:1])
-    bounds = box(deletions.block(np.arange(15)), deletions.residuals, k)
-    if bounds is None:
+    found = boxes(deletions, k)
+    if found.limit < k:
         return
+    bounds = found.low[k], found.high[k]
     for size in range(1, k + 1):
         for rows in itertools.combinations(range(15), size):
             u = deletions.solve(np.array(rows))
@@ -128,9 +130,9 @@ def test_law_branch_and_bound_equals_enumeration(seed, k):
     attack = Attack(model, points, model.scores(points) - target, Units(model.rows, "row"))
     forever = float("inf")
     _, enumerated = _enumerated(attack, k, [], forever)
-    closed = _branch_and_bound(attack, k, [], forever)
-    if closed is not None:
-        found, proven = closed
+    bounds = boxes(attack.problem.deletions, k)
+    if bounds.limit >= k:
+        found, proven = _branch_and_bound(attack, k, [], forever, bounds)
         assert proven == enumerated == attack.value(found)[0]
 
 

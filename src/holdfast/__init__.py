@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holdfast.models.erasable import ErasableModel, erasable
     from holdfast.models.kernel import LSSVMClassifier, NTKRegressor
     from holdfast.models.wide import WideReLURegressor
+    from holdfast.proofs import certify
+    from holdfast.proofs.result import Proof
     from holdfast.recourse import find_recourse
     from holdfast.recourse.actionability import Actionability, Feature, Link
     from holdfast.recourse.issued import issued_recourse
@@ -57,6 +59,8 @@ _HOME = {
     "Link": "holdfast.recourse.actionability",
     "Recourse": "holdfast.recourse.result",
     "find_recourse": "holdfast.recourse",
+    "Proof": "holdfast.proofs.result",
+    "certify": "holdfast.proofs",
     "issued_recourse": "holdfast.recourse.issued",
 }
 
@@ -72,12 +76,14 @@ __all__ = [
     "Link",
     "NTKRegressor",
     "Plan",
+    "Proof",
     "Recourse",
     "SingularDeletionError",
     "UnsupportedModelError",
     "WideReLURegressor",
     "__version__",
     "action_instability",
+    "certify",
     "erasable",
     "find_recourse",
     "invalidation_rate",

@@ -24,10 +24,17 @@ def generator_of(random_state: Any) -> np.random.Generator:
 
 def finite_score(target: Any) -> float:
     """A target, which is one finite number."""
-    number = isinstance(target, Real) and not isinstance(target, bool)
-    if not number or not np.isfinite(float(target)):
-        raise HoldfastError(f"target must be one finite score, got {target!r}")
-    return float(target)
+    return finite_number("target", target, "one finite score")
+
+
+def finite_number(name: str, value: Any, wanted: str = "a finite number") -> float:
+    """One finite number, or an error that names it."""
+    try:
+        if isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value)):
+            return float(value)
+    except OverflowError:
+        pass
+    raise HoldfastError(f"{name} must be {wanted}, got {value!r}")
 
 
 def refuse_unknown_options(method: Callable[..., Any], options: dict[str, Any], name: str) -> None:
@@ -41,3 +48,33 @@ def refuse_unknown_options(method: Callable[..., Any], options: dict[str, Any], 
         raise HoldfastError(
             f"method {name!r} has no option {unknown[0]!r}; it has {', '.join(own) or 'none'}"
         )
+
+
+def check_option_values(method: Callable[..., Any], options: dict[str, Any]) -> None:
+    """Options must be what their defaults are: whole numbers from 1, numbers from 0, or text."""
+    for parameter in inspect.signature(method).parameters.values():
+        if parameter.name not in options or parameter.default is parameter.empty:
+            continue
+        value, default = options[parameter.name], parameter.default
+        if isinstance(default, bool):
+            continue
+        if isinstance(default, int):
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or value < 1:
+                raise HoldfastError(
+                    f"{parameter.name} must be a whole number from 1, got {value!r}"
+                )
+        elif isinstance(default, float) and finite_number(parameter.name, value) < 0:
+            raise HoldfastError(f"{parameter.name} must not be negative, got {value!r}")
+
+
+def budget_of(max_deletions: Any, n: int, unit: str) -> int:
+    """The largest number of deletions: at least 1, and something must be left."""
+    whole = isinstance(max_deletions, int | np.integer) and not isinstance(max_deletions, bool)
+    if not whole or not 1 <= max_deletions < n:
+        noun = "subjects" if unit == "subject" else "training rows"
+        raise HoldfastError(
+            f"max_deletions must be a whole number from 1 to {n - 1} (there are {n} {noun}), "
+            f"got {max_deletions!r}"
+        )
+    return int(max_deletions)

@@ -14,6 +14,7 @@ Sample weights enter symmetrically, :math:`Ω^{1/2} K Ω^{1/2} + βI`, which all
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -30,7 +31,7 @@ from holdfast.models.deletions import KernelDeletions
 from holdfast.models.dual import DualInverse, cholesky_in_place
 from holdfast.models.inputs import positive_number
 from holdfast.models.reweighting import Reweighted
-from holdfast.models.rows import Array, TrainingRows
+from holdfast.models.rows import Array, Positions, TrainingRows
 
 #: queries scored at a time, so that K(X̌, X) never holds more than these rows
 _QUERIES = 1024
@@ -220,7 +221,8 @@ class KernelCore:
             matrix *= root
         matrix[np.diag_indices_from(matrix)] += self.beta
         self._bias = bias
-        self._warning = _ill_conditioned(matrix, self.beta)
+        self.condition = _condition(matrix, self.beta)
+        self._warning = _ill_conditioned(self.condition)
         self.inverse = DualInverse(matrix, ones=root if bias else None)
         self._root = root
         self.residuals = self.inverse.solve(root * y)
@@ -336,6 +338,41 @@ class KernelCore:
             derivatives=derivatives,
         )
 
+    def scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
+        """The score of each row of ``X`` by the fit without its own set of rows.
+
+        The shortened fit's dual weights are checked: what they leave of the remaining rows'
+        equations must be rounding. NaN where it is more.
+        """
+        distinct = {tuple(sorted(rows.tolist())) for rows in sets}
+        place = {rows: c for c, rows in enumerate(sorted(distinct))}
+        duals = np.empty((len(self._y), len(place)))
+        biases = np.zeros(len(place))
+        for rows, c in place.items():
+            gone = np.array(rows, dtype=np.intp)
+            steps = np.linalg.solve(self.inverse.block(gone), self.residuals[gone])
+            duals[:, c] = self.residuals - self.inverse.columns(gone) @ steps
+            duals[gone, c] = 0.0
+            biases[c] = self.intercept - self.inverse.bias_weights[gone] @ steps
+        weighted = self._root[:, None] * duals
+        worst = np.zeros(len(place))
+        for start in range(0, len(self._y), 1024):
+            some = slice(start, start + 1024)
+            fitted = self.kernel(self.X[some], self.X) @ weighted + biases
+            left = self._root[some, None] * (self._y[some, None] - fitted) - self.beta * duals[some]
+            left[duals[some] == 0.0] = 0.0
+            worst = np.maximum(worst, np.abs(left).max(axis=0))
+        limit = 1e-6 * (np.abs(self._y).max() + np.abs(duals).max(axis=0) * self.beta)
+        biases[worst > limit] = np.nan
+        mine = np.array([place[tuple(sorted(rows.tolist()))] for rows in sets])
+        scores = np.empty(len(sets))
+        for start in range(0, len(sets), 256):
+            some = slice(start, start + 256)
+            scores[some] = np.einsum(
+                "jn,nj->j", self.kernel(X[some], self.X), weighted[:, mine[some]]
+            )
+        return scores + biases[mine]
+
     def leave_one_out(self) -> Array:
         """Every training row's score by the model fitted without it."""
         root = np.where(self._root > 0, self._root, np.nan)
@@ -345,12 +382,16 @@ class KernelCore:
         return without
 
 
-def _ill_conditioned(matrix: Array, beta: float) -> str | None:
-    """What to warn of where the ridge is so small that a solution loses half its digits."""
+def _condition(matrix: Array, beta: float) -> float:
+    """About the condition of the kernel matrix plus its ridge."""
     v = np.ones(len(matrix))
     for _ in range(3):
         v = matrix @ (v / np.linalg.norm(v))
-    condition = float(np.linalg.norm(v)) / beta
+    return float(np.linalg.norm(v)) / beta
+
+
+def _ill_conditioned(condition: float) -> str | None:
+    """What to warn of where the ridge is so small that a solution loses half its digits."""
     if condition < 1e7:
         return None
     return (

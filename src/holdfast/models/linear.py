@@ -12,6 +12,7 @@ which is :math:`C_{:S} P_{SS}^{-1} r_S` with :math:`C = Φ̌ A^{-1} Φᵀ Ω^{1/
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from holdfast.models.deletions import FLOOR, LowRankDeletions
 from holdfast.models.design import Design, LinearScores, centre_of, features, functional_features
 from holdfast.models.drift import spread_of, warning_of
 from holdfast.models.reweighting import Reweighted
-from holdfast.models.rows import Array, TrainingRows
+from holdfast.models.rows import Array, Positions, TrainingRows
 
 
 class LinearCore(LinearScores):
@@ -124,6 +125,24 @@ class LinearCore(LinearScores):
             pullback=pullback,
             derivatives=lambda X: (linalg.cho_solve(factor, whiten(X).T).T @ U.T) * residuals,
         )
+
+    def scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
+        """The score of each row of ``X`` by the fit without its own set of rows.
+
+        The normal equations of the remaining rows, in coordinates in which all rows' are the
+        identity: ``(I − U_SᵀU_S) t = Uᵀy − U_Sᵀy_S``, solved directly.
+        """
+        U, y = self.design.U, np.sqrt(self._weights) * self._y
+        queries = self.design.whiten(features(X, self.centre))
+        everything = U.T @ y
+        out = np.empty(len(sets))
+        for start in range(0, len(sets), 512):
+            some = range(start, min(start + 512, len(sets)))
+            gram = np.stack([np.eye(self.design.rank) - U[sets[j]].T @ U[sets[j]] for j in some])
+            right = np.stack([everything - U[sets[j]].T @ y[sets[j]] for j in some])
+            t = np.linalg.solve(gram, right[:, :, None])[:, :, 0]
+            out[start : start + len(some)] = np.einsum("jp,jp->j", queries[list(some)], t)
+        return out
 
     def leave_one_out(self) -> Array:
         """Every training row's score by the model fitted without it."""

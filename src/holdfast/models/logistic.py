@@ -15,6 +15,7 @@ deletion is read off after a second step from there, which costs one pass over t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,21 @@ class LogisticCore(LinearScores):
         T = self.design.T
         step: Array = _scaled_solve(T.T @ hessian @ T, T.T @ gradient)
         return step
+
+    def scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
+        """The score of each row of ``X`` by the optimum without its own set of rows."""
+        self._refuse_balanced("deletions")
+        phi = features(X, self.centre)
+        known: dict[tuple[int, ...], Array] = {}
+        out = np.empty(len(sets))
+        for j, gone in enumerate(sets):
+            key = tuple(sorted(gone.tolist()))
+            if key not in known:
+                weights = self._weights.copy()
+                weights[gone] = 0.0
+                known[key] = self._optimum(self.theta, weights)
+            out[j] = phi[j] @ known[key]
+        return out
 
     def reweighted(self, omega: Array) -> Reweighted:
         r"""The optimum for other weights: ``∂f/∂ω_i = φ̌ H(ω)⁻¹ φ_i (y_i − p_i)``."""

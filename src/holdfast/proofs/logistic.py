@@ -1,7 +1,8 @@
 r"""What one Newton step can miss of a logistic refit, bounded without trying any.
 
 Let θ̂ be the optimum, ``S`` the rows deleted, :math:`F_S` the loss of the others, :math:`H_S` its
-Hessian at θ̂, :math:`g_S` its gradient there, :math:`d = θ_{−S} − θ̂` and :math:`d_N = −H_S^{-1} g_S`.
+Hessian at θ̂, :math:`g_S` its gradient there, :math:`d = θ_{−S} − θ̂`,
+:math:`d_N = −H_S^{-1} g_S`.
 With :math:`H̄ = ∫_0^1 ∇²F_S(θ̂ + t d)\,dt` the optimum satisfies :math:`H̄ d = −g_S`, so
 
 .. math:: x̌ᵀd − x̌ᵀd_N = −(H_S^{-1}x̌)ᵀ (H̄ − H_S) d .
@@ -11,35 +12,38 @@ The curvature :math:`v = ω p(1−p)` of a row obeys :math:`|v'| ≤ v` (self-co
 
 1. :math:`H̄ ≽ \frac{1 − e^{−M}}{M} H_S`, so :math:`‖d‖_{H_S} ≤ b(M) ρ` with
    :math:`b(M) = M/(1 − e^{−M})` and :math:`ρ = ‖g_S‖_{H_S^{-1}}`;
-2. :math:`M ≤ L ‖d‖_H ≤ L ρ\, b(M)/\sqrt{1 − h}` with :math:`L = \max_i ‖φ_i‖_{H^{-1}}` and ``h`` the
-   largest eigenvalue of :math:`H^{-½}Φ_SᵀV_SΦ_SH^{-½}`. Divided by ``b(M)``: :math:`1 − e^{−M} ≤ c`,
+2. :math:`M ≤ L ‖d‖_H ≤ L ρ\, b(M)/\sqrt{1 − h}` with :math:`L = \max_i ‖φ_i‖_{H^{-1}}` and
+   ``h`` the largest eigenvalue of :math:`H^{-½}Φ_SᵀV_SΦ_SH^{-½}`. Divided by ``b(M)``:
+   :math:`1 − e^{−M} ≤ c` with
    :math:`c = Lρ/\sqrt{1 − h}`, that is :math:`M ≤ −\ln(1 − c)`, provided ``c < 1``;
 3. each row's averaged curvature is :math:`v̄ = v + ½v'm + e`, :math:`m = φ_iᵀd`, with
-   :math:`|e| ≤ v (e^{|m|} − 1 − |m| − m²/2)/|m| ≤ \frac{m²}{6} κ(M)\, v` (as :math:`|v''| ≤ v` too),
-   :math:`κ(M) = 6(e^M − 1 − M − M²/2)/M³`. So the remainder is at most ``½ a ‖d‖²_H`` with
+   :math:`|e| ≤ v (e^{|m|} − 1 − |m| − m²/2)/|m| ≤ \frac{m²}{6} κ(M)\, v` (as :math:`|v''| ≤ v`
+   too), :math:`κ(M) = 6(e^M − 1 − M − M²/2)/M³`. So the remainder is at most ``½ a ‖d‖²_H`` with
 
 .. math:: a = λ^+ + h α + L‖x̌‖_{H^{-1}}\tfrac{h}{1−h}
               + \tfrac{M}{3} κ(M) \left(λ + L‖x̌‖_{H^{-1}}\tfrac{h}{1−h}\right),
 
 where :math:`λ^+` is the largest eigenvalue of :math:`H^{-½}(Σ_i v_i' (φ_iᵀH^{-1}x̌) φ_iφ_iᵀ)H^{-½}`
 (signed: much of it cancels; 0 at least), λ that of the same with absolute values,
-:math:`α = \max_i |φ_iᵀH^{-1}x̌|`; the terms with ``h`` pay for the rows of ``S`` that the sums include
-and for ``H`` in place of :math:`H_S`.
+:math:`α = \max_i |φ_iᵀH^{-1}x̌|`; the terms with ``h`` pay for the rows of ``S`` that the sums
+include and for ``H`` in place of :math:`H_S`.
 
-In the letters of the triple, :math:`ρ² = r_Sᵀ(P_{SS}^{-1} − I) r_S = Σ_{i∈S} r_i (u_i − r_i)`: a sum
-over the rows deleted, which the boxes bound. So each row is charged its part, and only the rows that
-threaten a recourse count against it. ``h`` is at most the sum of the ``k`` largest leverages, and at
-most the largest sum of ``k`` entries of a row of the hat matrix.
+In the letters of the triple, :math:`ρ² = r_Sᵀ(P_{SS}^{-1} − I) r_S = Σ_{i∈S} r_i (u_i − r_i)`: a
+sum over the rows deleted, which the boxes bound. So each row is charged its part, and only the rows
+that threaten a recourse count against it. ``h`` is at most the sum of the ``k`` largest leverages,
+and at most the largest sum of ``k`` entries of a row of the hat matrix.
 """
 
 from __future__ import annotations
+
+import time
 
 import numpy as np
 
 from holdfast.models.deletions import LowRankDeletions
 from holdfast.models.logistic import LogisticCore
 from holdfast.models.rows import Array
-from holdfast.proofs.rows import Missed
+from holdfast.proofs.rows import Missed, Verdicts
 from holdfast.searches.box import Boxes, hat_row_sums
 
 
@@ -92,3 +96,41 @@ def _b(M: float) -> float:
 
 def _kappa(M: float) -> float:
     return 6.0 * (np.expm1(M) - M - M**2 / 2.0) / M**3 if M > 1e-2 else 1.0 + M
+
+
+def single_deletions(
+    core: LogisticCore,
+    points: Array,
+    margins: Array,
+    found: Verdicts,
+    budget: int,
+    deadline: float,
+) -> None:
+    """``k = 1`` decided by refitting: the rows that the bound leaves open, one by one.
+
+    A row is left open for a recourse where its Newton effect plus remainder passes the margin.
+    """
+    undecided = np.flatnonzero((found.certified == 0) & (found.attacked != 1))
+    if undecided.size == 0 or found.limit < 1 or found.missed is None or found.boxes is None:
+        return
+    deletions = core.deletions(points[undecided], "scores", None)
+    effects = deletions.queries @ (deletions.factor * found.boxes.high[1][:, None]).T
+    charged = found.missed.price[undecided, 1][:, None] * found.missed.charge[1]
+    open_ = effects + charged > margins[undecided][:, None] * (1.0 - 1e-6)
+    scores = core.scores(points[undecided])
+    worst, by = np.full(undecided.size, -np.inf), np.zeros(undecided.size, dtype=np.intp)
+    for row in np.flatnonzero(open_.any(axis=0)).tolist():
+        if time.monotonic() > deadline:
+            return
+        gone = np.array([row])
+        some = np.flatnonzero(open_[:, row])
+        after = core.scores_without(points[undecided[some]], [gone] * some.size)
+        drop = scores[some] - after
+        by[some] = np.where(drop > worst[some], row, by[some])
+        worst[some] = np.maximum(worst[some], drop)
+    for j, drop, row in zip(undecided.tolist(), worst.tolist(), by.tolist(), strict=True):
+        tolerance = 1e-9 * (abs(margins[j]) + abs(drop) + 1.0)
+        if drop > margins[j] + tolerance:
+            found.attacked[j], found.witness[j] = 1, (row,)
+        elif drop < margins[j] - tolerance:
+            found.certified[j], found.bound[j] = 1, max(drop, 0.0)

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from holdfast.models.deletions import Deletions, LowRankDeletions
 from holdfast.models.rows import Array, Positions
 from holdfast.searches.box import Boxes, boxes
 from holdfast.searches.box_loops import branch, candidates, greedy_one, reach
 
+Mask = npt.NDArray[np.bool_]
 #: rows kept per recourse; entries of a tile of C; nodes of one recourse's tree
 KEPT, _TILE, NODES = 128, 1 << 22, 20_000
 #: survivors up to which a tree is grown
@@ -46,10 +48,11 @@ class Verdicts:
     attacked: Positions
     witness: list[tuple[int, ...]]
     bound: Array
-    singular: Array
+    singular: Mask
     limit: int
     nodes: int = 0
     boxes: Boxes | None = field(default=None, repr=False)
+    missed: Missed | None = field(default=None, repr=False)
 
 
 def verdicts(
@@ -102,6 +105,7 @@ def verdicts(
         singular=_touched_by_singular(deletions),
         limit=limit,
         boxes=found,
+        missed=missed,
     )
     for j in np.flatnonzero((certified < budget) & ~result.singular).tolist():
         _Refined(deletions, found, lists, j, margins[j], errors[j], proof[j]).into(
@@ -110,7 +114,7 @@ def verdicts(
     return result
 
 
-def _touched_by_singular(deletions: Deletions) -> Array:
+def _touched_by_singular(deletions: Deletions) -> Mask:
     """Recourses whose score a deletion without a unique refit would touch (q,) bool.
 
     A row of leverage 1 has residual 0 and is coupled to no other: deleting it moves only scores
@@ -124,7 +128,7 @@ def _touched_by_singular(deletions: Deletions) -> Array:
     scale = np.ones(q)
     if isinstance(deletions, LowRankDeletions):
         scale = np.linalg.norm(deletions.queries, axis=1)
-    found: Array = np.any(touched > 1e-7 * scale[:, None], axis=1)
+    found: Mask = np.any(touched > 1e-7 * scale[:, None], axis=1)
     return found
 
 
@@ -156,7 +160,7 @@ class _Candidates:
             )
 
     @property
-    def parts(self) -> tuple[Array, Array, Array]:
+    def parts(self) -> tuple[Array, npt.NDArray[np.int64], Array]:
         return self.values, self.places, self.rest
 
     def effects(self, recourses: slice) -> Array:

@@ -12,7 +12,13 @@ import pandas as pd
 from scipy.special import logit
 from sklearn.base import is_classifier
 
-from holdfast.arguments import finite_score, generator_of, refuse_unknown_options
+from holdfast.arguments import (
+    check_option_values,
+    finite_number,
+    finite_score,
+    generator_of,
+    refuse_unknown_options,
+)
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.inputs import table as checked_table
@@ -23,7 +29,7 @@ from holdfast.recourse.cem import cem
 from holdfast.recourse.dice import dice, dice_random
 from holdfast.recourse.growing_spheres import growing_spheres
 from holdfast.recourse.problem import Problem, make_problem
-from holdfast.recourse.result import Recourse, series
+from holdfast.recourse.result import Recourse, rounded_away, series
 from holdfast.recourse.scfe import scfe
 from holdfast.recourse.space import Space
 
@@ -102,13 +108,17 @@ def find_recourse(
     >>> print(given.in_words()[0])
     lower s5 from 4.8598 to 4.032
     """
-    check_settings(overshoot, cost)
+    check_settings(model, overshoot, cost)
+    if progress is not None and not callable(progress):
+        raise HoldfastError(f"progress must be callable with (done, total), got {progress!r}")
     target = target_of(model, target, target_probability)
     rng = generator_of(random_state)
     find, name = _method(method)
-    refuse_unknown_options(find, options, name)
+    if find in METHODS.values():
+        refuse_unknown_options(find, options, name)
+        check_option_values(find, options)
     space = Space(model.frame, Actionability.of(actionability, model.frame))
-    people = people_frame(model, people)
+    people = space.tidy(people_frame(model, people))
     below, above, coordinates, wrong = below_target(model, space, people, target)
     goal = target + float(overshoot) * model.score_unit
     usable = np.flatnonzero([not w for w in wrong])
@@ -120,8 +130,13 @@ def find_recourse(
     able = np.flatnonzero(known == "")
     Z = problem.factual.copy()
     if able.size:
-        some = replace(problem.take(able), progress=_reporter(progress, len(below), able.size))
+        some = replace(
+            problem.take(able),
+            remarks={},
+            progress=_reporter(progress, len(below), able.size),
+        )
         Z[able] = _coordinates(find(some, rng, **options), some, name)
+        problem.remarks.update({int(able[i]): said for i, said in some.remarks.items()})
     if progress is not None and len(below):
         progress(len(below), len(below))
     points = problem.table(Z)
@@ -158,19 +173,25 @@ def checked(
     points = _as_given(points, problem)
     if fine.size:
         scores[fine] = problem.model.scores(points.iloc[fine])
-    reasons = list(known)
+    reasons, remarks = list(known), [""] * len(problem)
     for i, violated in enumerate(problem.violations(Z)):
-        if not reasons[i] and violated:
+        remarks[i] = problem.remarks.get(i, "")
+        short = not scores[i] >= problem.goal
+        if not reasons[i] and (violated or short) and remarks[i]:
+            reasons[i] = remarks[i]
+        elif not reasons[i] and violated:
             reasons[i] = f"not allowed: {violated}"
-        elif not reasons[i] and not scores[i] >= problem.goal:
+        elif not reasons[i] and short:
             reasons[i] = (
                 f"{unfound}: its score is {scores[i]:.6g}, and {problem.goal:.6g} is needed"
             )
+    valid = np.array([not r for r in reasons], dtype=bool)
     return Recourse(
         points=points,
         people=problem.people,
-        valid=series([not r for r in reasons], "valid", index).astype(bool),
+        valid=series(valid, "valid", index).astype(bool),
         reason=series(reasons, "reason", index).astype(object),
+        remark=series(remarks, "remark", index).astype(object),
         score=series(scores, "score", index),
         cost=series(problem.cost(Z), "cost", index),
         target=float(target),
@@ -180,8 +201,25 @@ def checked(
         method=method,
         cost_norm=problem.norm,
         space=problem.space,
+        told=_told(problem, Z, points, valid),
         without_recourse=without_recourse,
     )
+
+
+def _told(problem: Problem, Z: Array, points: pd.DataFrame, valid: Any) -> pd.DataFrame:
+    """The points with their numbers rounded for reading, where the rounded point does as well."""
+    rows = np.flatnonzero(valid)
+    some, exact = problem.take(rows), Z[rows]
+    if rows.size == 0:
+        return points
+    loose = some.space.number & (some.space.step == 0)
+    short = np.where(loose, rounded_away(some.factual, exact), exact)
+    table = _as_given(some.table(short), some)
+    fine = np.array([not words for words in some.violations(short)], dtype=bool)
+    fine &= problem.model.scores(table) >= problem.goal
+    told = points.copy()
+    told.iloc[rows[fine]] = table.iloc[np.flatnonzero(fine)]
+    return told
 
 
 def _as_given(points: pd.DataFrame, problem: Problem) -> pd.DataFrame:
@@ -189,7 +227,8 @@ def _as_given(points: pd.DataFrame, problem: Problem) -> pd.DataFrame:
     for name, own in problem.people.dtypes.items():
         if pd.api.types.is_integer_dtype(own):
             column = points[name]
-            if bool((column % 1 == 0).all()):
+            ends = np.iinfo(str(own).lower())
+            if bool(((column % 1 == 0) & (column >= ends.min) & (column <= ends.max)).all()):
                 points = points.astype({name: own})
     return points
 
@@ -240,9 +279,13 @@ def below_target(
     """Who is below the target, how many are not, their coordinates, and what is wrong with them."""
     Z, kept, wrong = space.encoded(people)
     missing = people.isna().to_numpy()
-    for i in np.flatnonzero(missing.any(axis=1)).tolist():
+    for i in np.flatnonzero(missing.any(axis=1) | kept.any(axis=1)).tolist():
         if not wrong[i] and not _scores(model, people.iloc[[i]]):
-            wrong[i] = f"{people.columns[missing[i].argmax()]} is missing"
+            if missing[i].any():
+                wrong[i] = f"{people.columns[missing[i].argmax()]} is missing"
+            else:
+                name = space.coordinates[int(kept[i].argmax())].name
+                wrong[i] = f"{name} has a category the model does not know"
     usable = np.flatnonzero([not w for w in wrong])
     low = np.array([bool(w) for w in wrong], dtype=bool)
     if usable.size:
@@ -263,10 +306,13 @@ def _scores(model: ErasableModel, row: pd.DataFrame) -> bool:
         return False
 
 
-def check_settings(overshoot: Any, cost: Any) -> None:
-    """Refuse what is no overshoot or no cost."""
-    number = isinstance(overshoot, Real) and not isinstance(overshoot, bool)
-    if not number or not 0 <= float(overshoot) < np.inf:
+def check_settings(model: Any, overshoot: Any, cost: Any) -> None:
+    """Refuse what is no model, no overshoot or no cost."""
+    if not isinstance(model, ErasableModel):
+        raise HoldfastError(
+            f"model must be what hf.erasable(fitted, X, y) returns, got {type(model).__name__}"
+        )
+    if finite_number("overshoot", overshoot, "a number from 0") < 0:
         raise HoldfastError(f"overshoot must be a number from 0, got {overshoot!r}")
     if cost not in ("l1", "l2"):
         raise HoldfastError(f"cost must be 'l1' or 'l2', got {cost!r}")
@@ -292,12 +338,15 @@ def _reporter(
 
 def _coordinates(found: Any, problem: Problem, name: str) -> Array:
     """What a method returned, as coordinates."""
-    if isinstance(found, pd.DataFrame):
+    if isinstance(found, pd.DataFrame) and len(found) == len(problem):
         Z, kept, wrong = problem.space.encoded(problem.model.in_columns(found, "the recourses"))
         if any(wrong):
             raise HoldfastError(f"method {name!r}: {next(w for w in wrong if w)}")
         return np.where(kept, problem.factual, Z)
-    Z = np.asarray(found, dtype=float)
+    try:
+        Z = np.asarray(found, dtype=float)
+    except (ValueError, TypeError):
+        Z = np.zeros(0)
     if Z.shape != problem.factual.shape or not np.all(np.isfinite(Z)):
         raise HoldfastError(
             f"method {name!r} must return a frame like people, or finite coordinates of shape "

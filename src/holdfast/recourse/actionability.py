@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
 from numbers import Real
@@ -17,6 +17,7 @@ import pandas as pd
 
 from holdfast.errors import HoldfastError
 from holdfast.models.inputs import near_name
+from holdfast.models.inputs import table as checked_table
 
 DIRECTIONS = ("any", "up", "down", "frozen")
 #: words in a column's name that make an inferred feature frozen: nobody is told to change these
@@ -44,6 +45,8 @@ class Feature:
     cost : float, optional
         What a change by 1 costs (a category: what a switch costs); by default the inverse of the
         column's median absolute deviation.
+    widen : bool
+        Whether somebody beyond the range may stay where they are (ranges that are inferred).
     """
 
     direction: str = "any"
@@ -53,16 +56,17 @@ class Feature:
     integer: bool = False
     allowed: tuple[Any, ...] | None = None
     cost: float | None = None
+    widen: bool = False
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
             raise HoldfastError(f"direction must be one of {DIRECTIONS}, got {self.direction!r}")
         for name in ("low", "high", "step", "cost"):
             value = getattr(self, name)
-            if value is not None and (
-                not isinstance(value, Real) or isinstance(value, bool) or value != value
-            ):
-                raise HoldfastError(f"{name} must be a number, got {value!r}")
+            if value is not None:
+                object.__setattr__(self, name, _number(name, value))
+        if self.low == np.inf or self.high == -np.inf:
+            raise HoldfastError("the range is empty: low must be below ∞ and high above −∞")
         if self.step is not None and not 0 < self.step < np.inf:
             raise HoldfastError(f"step must be a number above 0, got {self.step!r}")
         if self.cost is not None and not 0 < self.cost < np.inf:
@@ -100,12 +104,16 @@ class Feature:
             ends = settings.pop("range")
             if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
                 raise HoldfastError(f"feature {name!r}: range must be [low, high], got {ends!r}")
+            if "low" in settings or "high" in settings:
+                raise HoldfastError(f"feature {name!r}: give range, or low and high, not both")
             settings.update(low=ends[0], high=ends[1])
         if "frozen" in settings:
             frozen = settings.pop("frozen")
             if not isinstance(frozen, bool):
                 raise HoldfastError(f"feature {name!r}: frozen must be true or false")
-            if frozen and settings.get("direction", "frozen") != "frozen":
+            if (settings.get("direction", "frozen") == "frozen") != frozen and (
+                frozen or "direction" in settings
+            ):
                 raise HoldfastError(
                     f"feature {name!r}: frozen and direction={settings['direction']!r} contradict "
                     "each other"
@@ -134,8 +142,10 @@ class Link:
     by: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.by, Real) or isinstance(self.by, bool):
-            raise HoldfastError(f"a link's by must be a number, got {self.by!r}")
+        for end in (self.when, self.then):
+            if not isinstance(end, Hashable):
+                raise HoldfastError(f"a link names features, got {end!r}")
+        object.__setattr__(self, "by", _number("a link's by", self.by))
         if not np.isfinite(self.by) or self.by == 0:
             raise HoldfastError(f"a link's by must be finite and not 0, got {self.by!r}")
         if self.when == self.then:
@@ -208,6 +218,8 @@ class Actionability:
             if isinstance(columns, str) or not isinstance(columns, Sequence) or len(columns) < 2:
                 raise HoldfastError(f"one_hot group {group!r} must list at least two columns")
             for column in columns:
+                if not isinstance(column, Hashable):
+                    raise HoldfastError(f"one_hot group {group!r}: {column!r} is no column name")
                 if column in owner:
                     raise HoldfastError(
                         f"column {column!r} is in one_hot group {owner[column]!r} and again in "
@@ -230,7 +242,7 @@ class Actionability:
             return cls()
         if isinstance(given, Actionability):
             return given
-        if given == "infer":
+        if isinstance(given, str) and given == "infer":
             return cls.infer(X)
         if isinstance(given, str | Path):
             return cls.from_toml(given)
@@ -284,12 +296,14 @@ class Actionability:
         >>> import holdfast as hf, pandas as pd
         >>> table = pd.DataFrame({"age": [31, 52, 40], "savings": [10.5, 220.0, 4.25]})
         >>> rules = hf.Actionability.infer(table, savings="up")
-        >>> print(rules.describe()[["direction", "whole", "why"]].to_string())
-                direction whole                                             why
-        age        frozen   yes  the name speaks of something nobody can change
-        savings        up                                              declared
+        >>> print(rules.describe()[["direction", "why"]].to_string())
+                direction                                             why
+        age        frozen  the name speaks of something nobody can change
+        savings        up                                        declared
         """
-        table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
+        table = checked_table(X, "the table")
+        if not isinstance(table, pd.DataFrame):
+            table = pd.DataFrame(table).infer_objects()
         groups = _one_hot_groups(table)
         grouped = {column: group for group, columns in groups.items() for column in columns}
         features, reasons = {}, {}
@@ -298,8 +312,28 @@ class Actionability:
             if what not in features:
                 features[what], reasons[what] = _inferred(what, table[name], name in grouped)
         for name, given in changes.items():
+            if name not in features:
+                hint = near_name(name, features)
+                raise HoldfastError(f"the table has no feature {name!r}{hint}")
             features[name], reasons[name] = Feature.of(name, given), "declared"
         return cls(features, groups, reasons=reasons)
+
+    def for_columns(self, names: Sequence[Any]) -> Actionability:
+        """The same with names read from text turned into the columns' own (0 for "0")."""
+        own = {str(name): name for name in names if not isinstance(name, str)}
+        if not own:
+            return self
+        return replace(
+            self,
+            features={own.get(name, name): rule for name, rule in self.features.items()},
+            one_hot={g: [own.get(c, c) for c in cs] for g, cs in self.one_hot.items()},
+            links=[
+                replace(
+                    link, when=own.get(link.when, link.when), then=own.get(link.then, link.then)
+                )
+                for link in self.links
+            ],
+        )
 
     def updated(self, **changes: Any) -> Actionability:
         """The same with some features declared otherwise."""
@@ -332,14 +366,23 @@ class Actionability:
         """The same as the text of a TOML file."""
         lines = [f"weights = {json.dumps(self.weights)}"]
         for name, feature in self.features.items():
-            lines += ["", f"[features.{json.dumps(str(name))}]"]
+            lines += ["", f"[features.{_toml(str(name))}]"]
             lines += [f"{key} = {_toml(value)}" for key, value in _settings(feature).items()]
         if self.one_hot:
             lines += ["", "[one_hot]"]
-            lines += [f"{json.dumps(str(g))} = {_toml(c)}" for g, c in self.one_hot.items()]
+            lines += [f"{_toml(str(g))} = {_toml(c)}" for g, c in self.one_hot.items()]
         for link in self.links:
             lines += ["", "[[links]]", *(f"{k} = {_toml(v)}" for k, v in asdict(link).items())]
         return "\n".join(lines) + "\n"
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        if isinstance(value, Real) and not isinstance(value, bool) and float(value) == value:
+            return value if isinstance(value, int) else float(value)
+    except OverflowError:
+        pass
+    raise HoldfastError(f"{name} must be a number, got {value!r}")
 
 
 def _refuse_unknown(given: Mapping[str, Any], known: list[str], what: str) -> None:
@@ -376,7 +419,8 @@ def _toml(value: Any) -> str:
         return "[" + ", ".join(_toml(v) for v in value) + "]"
     if isinstance(value, float) and not np.isfinite(value):
         return "inf" if value > 0 else "-inf"
-    return json.dumps(value if isinstance(value, bool | int | float) else str(value))
+    plain = value if isinstance(value, bool | int | float) else str(value)
+    return json.dumps(plain, ensure_ascii=False)
 
 
 def is_category(column: pd.Series) -> bool:
@@ -385,12 +429,12 @@ def is_category(column: pd.Series) -> bool:
         return True
     if pd.api.types.is_numeric_dtype(column):
         return False
-    return bool(pd.to_numeric(column, errors="coerce").isna().sum() > column.isna().sum())
+    return any(isinstance(value, str | bool | np.bool_) for value in column.dropna())
 
 
 def _is_indicator(column: pd.Series) -> bool:
     values = set(pd.unique(column.dropna()))
-    return pd.api.types.is_numeric_dtype(column) and values <= {0, 1} and len(values) > 0
+    return pd.api.types.is_numeric_dtype(column) and values <= {0, 1} and not column.isna().any()
 
 
 def _one_hot_groups(table: pd.DataFrame) -> dict[str, list[Any]]:
@@ -398,7 +442,7 @@ def _one_hot_groups(table: pd.DataFrame) -> dict[str, list[Any]]:
     by_prefix: dict[str, list[Any]] = {}
     for name in table.columns:
         prefix = re.match(r"(.+)[_=:]", str(name))
-        if prefix and _is_indicator(table[name]) and not is_category(table[name]):
+        if prefix and _is_indicator(table[name]):
             by_prefix.setdefault(prefix[1], []).append(name)
     return {
         prefix: columns
@@ -421,10 +465,11 @@ def _inferred(name: Any, column: pd.Series, grouped: bool) -> tuple[Feature, str
     if values.nunique() <= 1:
         return Feature("frozen"), "the same for everybody"
     whole = bool((values % 1 == 0).all())
-    seen = Feature(direction, float(values.min()), float(values.max()), integer=whole)
-    if not immutable:
-        why.append("whole numbers in the range seen" if whole else "the range seen")
-    return seen, "; ".join(why)
+    if immutable:
+        return Feature("frozen"), why[0]
+    low, high = float(values.min()), float(values.max())
+    said = "whole numbers in the range seen" if whole else "the range seen"
+    return Feature("any", low, high, integer=whole, widen=True), said
 
 
 def _words(name: str) -> list[str]:

@@ -23,11 +23,12 @@ from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.rows import Array
 from holdfast.recourse.cheapest import cheapest_change
 from holdfast.recourse.problem import Problem
+from holdfast.recourse.space import Mask
 
 #: links one person's program may have: each doubles the number of programs
 MOST_LINKS = 8
-#: how much further the solver is asked to go where its tolerance left it short, in deviations
-NUDGES = (0.0, 1e-9, 1e-6, 1e-5)
+#: how far past the goal the solver is asked to go, in deviations: its tolerance may leave it short
+NUDGES = (1e-9, 1e-7, 1e-6, 1e-5)
 
 
 def actionable(problem: Problem, rng: np.random.Generator, time_limit: float = 60.0) -> Array:
@@ -60,32 +61,47 @@ def actionable(problem: Problem, rng: np.random.Generator, time_limit: float = 6
         return problem.factual + cheapest_change(gap + hair, slopes, low, high, weight)
     Z = problem.factual.copy()
     for i in range(len(problem)):
-        Z[i] = _cheapest(problem.take(np.array([i])), float(gap[i]), time_limit)
+        Z[i], remark = _cheapest(problem.take(np.array([i])), float(gap[i]), time_limit)
+        if remark:
+            problem.remarks[i] = remark
         problem.progress(i + 1)
     return Z
 
 
-def _cheapest(one: Problem, gap: float, time_limit: float) -> Array:
+def _cheapest(one: Problem, gap: float, time_limit: float) -> tuple[Array, str]:
     """The best point over all combinations of links acting, checked with the model itself."""
+    hair = 1e-9 * (one.unit + abs(one.goal))
+    late = False
     for nudge in NUDGES:
-        found = [
-            point
-            for acting in product((False, True), repeat=len(one.space.links))
-            if (point := _program(one, gap + nudge * one.unit, acting, time_limit)) is not None
-        ]
+        found = []
+        for acting in product((False, True), repeat=len(one.space.links)):
+            point, in_time = _program(one, gap + hair + nudge * one.unit, acting, time_limit)
+            late |= not in_time
+            if point is not None:
+                found.append(point)
         if not found:
             break
         points = np.array(found)
         many = one.take(np.zeros(len(points), dtype=np.intp))
-        best = points[int(np.argmin(many.cost(points)))]
-        if one.reached(one.scores(best[None]))[0]:
-            return best
-    own: Array = one.factual[0]
-    return own
+        fine = many.scores(points) >= one.goal + 0.1 * hair
+        cost = np.where(fine, many.cost(points), np.inf)
+        if fine.any() and (fine.all() or nudge == NUDGES[-1] or not _cheaper(many, points, fine)):
+            return points[int(np.argmin(cost))], "not proven cheapest: out of time" if late else ""
+    if late:
+        return one.factual[0], "undecided: out of time (time_limit)"
+    return one.factual[0], "infeasible: proven by the integer program, no allowed change reaches it"
 
 
-def _program(one: Problem, gap: float, acting: tuple[bool, ...], time_limit: float) -> Array | None:
-    """The optimum of one program, or ``None`` where it has no solution.
+def _cheaper(many: Problem, points: Array, fine: Mask) -> bool:
+    """Whether a point that falls a hair short is cheaper than all that do not."""
+    cost = many.cost(points)
+    return bool(cost[~fine].min() < cost[fine].min())
+
+
+def _program(
+    one: Problem, gap: float, acting: tuple[bool, ...], time_limit: float
+) -> tuple[Array | None, bool]:
+    """The optimum of one program (``None``: it has none), and whether there was time to prove it.
 
     Variables: rises, falls (in units of cost), grid places, then the categories of each choice.
     """
@@ -104,7 +120,9 @@ def _program(one: Problem, gap: float, acting: tuple[bool, ...], time_limit: flo
     whole = np.zeros(width)
     rows: list[tuple[Array, float, float]] = []
 
-    w = space.weight[numbers]
+    unit_cost = float(np.exp(np.mean(np.log(space.weight))))  # costs near 1, whatever their unit
+    weight = space.weight / unit_cost
+    w = weight[numbers]
     cost[: 2 * r] = 1.0
     upper[:r] = np.maximum(high[numbers] - x[numbers], 0.0) * w
     upper[r : 2 * r] = np.maximum(x[numbers] - low[numbers], 0.0) * w
@@ -112,7 +130,8 @@ def _program(one: Problem, gap: float, acting: tuple[bool, ...], time_limit: flo
     score[:r] = one.affine.slopes[numbers] / w / one.unit
     score[r : 2 * r] = -score[:r]
     for p, k in enumerate(numbers.tolist()):
-        if low[k] > x[k] or high[k] < x[k]:  # the person's own value is out of range
+        # the person's own value is out of range; on a grid the places' bounds see to it
+        if (low[k] > x[k] or high[k] < x[k]) and not space.step[k]:
             move = np.zeros(width)
             move[[p, r + p]] = 1.0 / w[p], -1.0 / w[p]
             rows.append((move, low[k] - x[k], high[k] - x[k]))
@@ -132,7 +151,7 @@ def _program(one: Problem, gap: float, acting: tuple[bool, ...], time_limit: flo
         single = np.zeros(width)
         single[here] = 1.0
         rows.append((single, 1.0, 1.0))
-        cost[here] = space.weight[k]
+        cost[here] = weight[k]
         cost[here[own]] = 0.0
         if not one.kept[0, k]:
             score[here] = (one.affine.values[k] - one.affine.values[k][own]) / one.unit
@@ -140,14 +159,14 @@ def _program(one: Problem, gap: float, acting: tuple[bool, ...], time_limit: flo
         trigger = position[when] if code < 0 else starts[when] + code
         if code >= 0 and x[when] == code:
             if acts:
-                return None  # staying in a category is no switch: the other case covers it
+                return None, True  # staying in a category is no switch: the other case covers it
             continue
         if not acts:
             upper[trigger] = 0.0
             continue
         follow, t = np.zeros(width), position[then]
         follow[[t, r + t]] = np.sign(by) / w[t], -np.sign(by) / w[t]
-        follow[trigger] -= abs(by) / (space.weight[when] if code < 0 else 1.0)
+        follow[trigger] -= abs(by) / (weight[when] if code < 0 else 1.0)
         rows.append((follow, 0.0, np.inf))
     rows.append((score, gap / one.unit, np.inf))
     matrix, least, most = (np.array(part) for part in zip(*rows, strict=True))
@@ -158,8 +177,9 @@ def _program(one: Problem, gap: float, acting: tuple[bool, ...], time_limit: flo
         constraints=LinearConstraint(matrix, least, most),
         options={"mip_rel_gap": 0.0, "time_limit": time_limit},
     )
+    in_time = solved.status != 1
     if solved.x is None:
-        return None
+        return None, in_time
     Z = x.copy()
     Z[numbers] += (solved.x[:r] - solved.x[r : 2 * r]) / w
     Z[gridded] = one.anchor[0, gridded] + space.step[gridded] * np.round(
@@ -169,4 +189,4 @@ def _program(one: Problem, gap: float, acting: tuple[bool, ...], time_limit: flo
         Z[k] = int(np.argmax(solved.x[starts[k] : starts[k] + mask.shape[1]]))
     tidy = np.abs(Z - x) <= 1e-12 * (1.0 + np.abs(x))
     Z = np.where(tidy & space.number, x, Z)
-    return one.linked(one.clipped(Z[None]))[0]
+    return one.linked(one.clipped(Z[None]))[0], in_time

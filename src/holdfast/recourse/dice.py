@@ -125,7 +125,7 @@ def dice_random(problem: Problem, rng: np.random.Generator, k: int = 2, samples:
         points = many.feasible(np.where(fresh, values, many.factual))
         valid = many.reached(many.scores(points)).reshape(-1, samples)
         order = np.argsort(~valid, axis=1, kind="stable")[:, :k]  # those that reach it first
-        for place in range(k):
+        for place in range(order.shape[1]):
             here = order[:, place]
             fine = valid[np.arange(len(active)), here] & (have[active] < k)
             who = active[fine]

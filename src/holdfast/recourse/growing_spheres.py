@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdfast.errors import HoldfastError
 from holdfast.models.rows import Array
 from holdfast.recourse.problem import Problem
 from holdfast.recourse.settle import settled
@@ -36,6 +37,8 @@ def growing_spheres(
     switch : float
         The share of points in which a given category is switched.
     """
+    if not growth > 1:
+        raise HoldfastError(f"growth must be above 1, got {growth!r}")
     space = problem.space
     Z = problem.feasible(problem.factual)
     active = np.flatnonzero(~problem.reached(problem.scores(Z)))

@@ -12,6 +12,7 @@ import pandas as pd
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.inputs import near_name
+from holdfast.models.inputs import table as checked_table
 from holdfast.models.rows import as_text
 from holdfast.recourse import below_target, check_settings, checked, people_frame, target_of
 from holdfast.recourse.actionability import Actionability
@@ -69,24 +70,28 @@ def issued_recourse(
     >>> given.in_words().tolist()
     ['lower bmi from 32.1 to 21', 'lower bmi from 25.3 to 22']
     """
-    check_settings(overshoot, cost)
+    check_settings(model, overshoot, cost)
     target = target_of(model, target, target_probability)
     if not isinstance(people, pd.DataFrame):
         raise HoldfastError("people must be a frame: recourses are matched to its ids")
     table = issued if isinstance(issued, pd.DataFrame) else read_table(issued, id)
-    if len(table) == 0:
+    if len(checked_table(table, "the issued recourses")) == 0:
         raise HoldfastError("the table of issued recourses is empty")
     own_ids, people = _ids(people, id, "people")
-    their_ids, table = _ids(table.drop(columns=[c for c in ignore if c in table]), id, "issued")
     people = people_frame(model, people)
+    ignored = [ignore] if isinstance(ignore, str) else ignore
+    drop = [c for c in ignored if c in table and c not in people]
+    their_ids, table = _ids(table.drop(columns=drop), id, "issued")
+    table = table.rename(columns={str(c): c for c in people if str(c) not in people})
     promised = _placed(own_ids, their_ids, people, table, model)
     space = Space(model.frame, Actionability.of(actionability, model.frame))
+    people = space.tidy(people)
     places = people.set_axis(np.arange(len(people)), axis=0)
     below, above, (Z, kept), wrong = below_target(model, space, places, target)
     has = np.flatnonzero(promised[below.index] >= 0)
     rows = below.index.to_numpy()[has]
     wanted = people.iloc[rows]
-    points = _filled(wanted, table.iloc[promised[rows]])
+    points = space.tidy(_filled(wanted, table.iloc[promised[rows]]))
     goal = target + float(overshoot) * model.score_unit
     own = Z[has], kept[has]
     usable = np.flatnonzero([not wrong[i] for i in has])
@@ -114,6 +119,10 @@ def issued_recourse(
 
 def read_table(path: Any, id: str) -> pd.DataFrame:
     """A CSV or Parquet file, with ids as text; errors say what to do."""
+    if not isinstance(path, str | Path):
+        raise HoldfastError(
+            f"recourses come as a frame or the path of a file, got {type(path).__name__}"
+        )
     file = Path(path)
     if not file.is_file():
         kind = "a directory, not a file" if file.is_dir() else "not there"
@@ -121,7 +130,7 @@ def read_table(path: Any, id: str) -> pd.DataFrame:
     try:
         if file.suffix.lower() in (".parquet", ".pq"):
             return pd.read_parquet(file)
-        return pd.read_csv(file, dtype={id: str})
+        return pd.read_csv(file, dtype={id: str}, keep_default_na=False, na_values=[""])
     except ImportError:
         raise HoldfastError(
             f"reading {str(path)!r} needs pyarrow: pip install 'holdfast[parquet]'"

@@ -52,6 +52,8 @@ class Problem:
     unit : float
         A standard deviation of the training scores, the unit of every tolerance.
     norm : {"l1", "l2"}
+    remarks : dict
+        For a method to fill: what is to be said about the person at a position.
     progress : callable
         ``progress(done)``; to be told how many people are done.
     """
@@ -69,6 +71,7 @@ class Problem:
     unit: float
     norm: str = "l1"
     affine: Affine | None = None
+    remarks: dict[int, str] = field(default_factory=dict)
     progress: Callable[[int], None] = field(default=lambda done: None, repr=False)
 
     def __len__(self) -> int:
@@ -159,6 +162,11 @@ class Problem:
                 self.rise(Z, when, code) > 0, better(Z[:, then], least), Z[:, then]
             )
             Z = self.on_grid(Z)
+        for when, code, then, by in self.space.links:  # two links may pull opposite ways
+            rise, moved = self.rise(Z, when, code), Z[:, then] - self.factual[:, then]
+            least = abs(by) * rise - 1e-9 * (1.0 + np.abs(self.factual[:, then]))
+            unmet = (rise > 0) & (np.sign(by) * moved < least)
+            Z[:, when] = np.where(unmet, self.factual[:, when], Z[:, when])
         return Z
 
     def rise(self, Z: Array, when: int, code: int) -> Array:
@@ -260,8 +268,8 @@ class Problem:
             best += np.where(
                 self.kept[:, k], 0.0, np.where(mask, values, -np.inf).max(axis=1) - own
             )
-        rounding = 1e-9 * (self.unit + np.abs(best))
-        return np.where(np.isfinite(best), best + rounding, best)
+        with np.errstate(invalid="ignore"):  # ∞ for what nothing bounds, NaN for an empty range
+            return best + 1e-9 * (self.unit + np.abs(best))
 
 
 def _ways(direction: str) -> str:
@@ -319,6 +327,8 @@ def _bounds(space: Space, factual: Array, kept: Mask) -> tuple[Array, Array, Arr
             low[:, k] = rule.low
         if rule.high is not None:
             high[:, k] = rule.high
+        if rule.widen:
+            low[:, k], high[:, k] = np.minimum(low[:, k], own), np.maximum(high[:, k], own)
         if rule.direction in ("up", "frozen"):
             low[:, k] = np.maximum(low[:, k], own)
         if rule.direction in ("down", "frozen"):
@@ -328,8 +338,10 @@ def _bounds(space: Space, factual: Array, kept: Mask) -> tuple[Array, Array, Arr
         h = space.step[k]
         if h > 0:
             at = anchor[:, k]
-            low[:, k] = at + h * np.ceil((low[:, k] - at) / h - ON_GRID)
-            high[:, k] = at + h * np.floor((high[:, k] - at) / h + ON_GRID)
+            low[:, k] = at + h * np.ceil((low[:, k] - at) / h - 1e-9)
+            high[:, k] = at + h * np.floor((high[:, k] - at) / h + 1e-9)
+            if rule.integer and rule.step is not None:  # whole steps lead nowhere whole from 2.5
+                high[:, k] = np.where(own % 1 == 0, high[:, k], -np.inf)
         if not space.number[k]:
             low[:, k], high[:, k] = -np.inf, np.inf
     low[kept], high[kept] = factual[kept], factual[kept]

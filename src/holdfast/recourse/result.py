@@ -27,6 +27,8 @@ class Recourse:
         Whether the model itself scores the point at ``goal`` or above and no constraint is broken.
     reason : Series of str
         Why a recourse is not valid; "" for those that are.
+    remark : Series of str
+        What else a method had to say ("not proven cheapest: out of time"); "" mostly.
     score, cost : Series of float
         The model's score of the point, and the weighted length of the change.
     overshoot_reached : Series of float
@@ -47,6 +49,7 @@ class Recourse:
     people: pd.DataFrame
     valid: pd.Series
     reason: pd.Series
+    remark: pd.Series
     score: pd.Series
     cost: pd.Series
     target: float
@@ -56,6 +59,7 @@ class Recourse:
     method: str
     cost_norm: str
     space: Space = field(repr=False)
+    told: pd.DataFrame = field(repr=False)
     without_recourse: int = 0
 
     def __len__(self) -> int:
@@ -95,8 +99,9 @@ class Recourse:
     def in_words(self) -> pd.Series:
         """What each person must change, as one sentence; or why there is no recourse.
 
-        Numbers are shown rounded away from the person's own value, so that acting on the words
-        does not fall short of the point.
+        Numbers are rounded away from the person's own value, to three digits of the change, and
+        the rounded point is checked like the point itself; where it would not do, the numbers are
+        shown in full. ``told`` has the values in the words.
         """
         said: list[list[str]] = [[] for _ in range(len(self))]
         for line in self._lines():
@@ -112,7 +117,7 @@ class Recourse:
         lines = []
         valid = self.valid.to_numpy()
         for c in self.space.coordinates:
-            before, after = (c.cells(table) for table in (self.people, self.points))
+            before, after = (c.cells(table) for table in (self.people, self.told))
             changed = valid & (before != after) & ~(pd.isna(before) & pd.isna(after))
             for i in np.flatnonzero(changed).tolist():
                 words = _in_words(c.name, before[i], after[i], c.categories is None)
@@ -122,7 +127,9 @@ class Recourse:
     def frame(self) -> pd.DataFrame:
         """Everything per person in one table: the points' columns, then what is known of them."""
         extra = [self.valid, self.score, self.overshoot_reached, self.cost, self.reason]
-        return pd.concat([self.points, *extra, self.in_words()], axis=1)
+        known = pd.concat([*extra, self.in_words()], axis=1)
+        taken = {name: f"recourse_{name}" for name in known if name in self.points}
+        return pd.concat([self.points, known.rename(columns=taken)], axis=1)
 
 
 def _in_words(name: Any, before: Any, after: Any, number: bool) -> str:
@@ -130,38 +137,27 @@ def _in_words(name: Any, before: Any, after: Any, number: bool) -> str:
         shown = ["none of them" if v is None or v != v else v for v in (before, after)]
         return f"switch {name} from {shown[0]} to {shown[1]}"
     verb = "raise" if after > before else "lower"
-    digits = digits_for(before, after)
-    return f"{verb} {name} from {shown_number(before)} to {rounded_away(before, after, digits)}"
+    return f"{verb} {name} from {shown_number(before)} to {shown_number(after)}"
 
 
-def digits_for(before: float, after: float) -> int:
-    """Decimals at which a change shows three significant digits; 0 for whole numbers."""
-    if float(before).is_integer() and float(after).is_integer():
-        return 0
-    return max(0, 2 - int(np.floor(np.log10(abs(after - before)))))
-
-
-def rounded_away(before: float, after: float, digits: int) -> str:
-    """The new value, rounded so that it is never less of a change than asked."""
-    if digits > 12:
-        return repr(float(after))
-    size = 10.0**digits
-    up = after > before
-    scaled = after * size
+def rounded_away(before: Array, after: Array) -> Array:
+    """New values at three significant digits of the change, never less of a change than asked."""
+    change = after - before
+    size = np.where(change == 0, 1.0, np.abs(change))
+    digits = np.clip(2 - np.floor(np.log10(size)), 0, 12)
+    scaled = after * 10.0**digits
     near = np.round(scaled)
-    if abs(scaled - near) <= 1e-9 * max(1.0, abs(scaled)):
-        whole = near
-    else:
-        whole = np.ceil(scaled) if up else np.floor(scaled)
-    return shown_number(whole / size)
+    whole = np.where(change > 0, np.ceil(scaled), np.floor(scaled))
+    whole = np.where(np.abs(scaled - near) <= 1e-9 * np.maximum(1.0, np.abs(scaled)), near, whole)
+    return np.where((change == 0) | (digits == 12), after, whole / 10.0**digits)
 
 
 def shown_number(value: float) -> str:
-    """A number as people write it."""
+    """A number as people write it, nothing lost."""
     value = float(value)
     if value.is_integer() and abs(value) < 1e15:
         return str(int(value))
-    return f"{value:.10g}"
+    return repr(value)
 
 
 def series(values: Array | list[Any], name: str, index: pd.Index) -> pd.Series:

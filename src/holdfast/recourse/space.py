@@ -21,6 +21,7 @@ from holdfast.models.rows import Array
 from holdfast.recourse.actionability import Actionability, Feature, Link, is_category
 
 Mask = npt.NDArray[np.bool_]
+_PLAIN = [np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Coordinate:
         How far training rows typically are from the median (numbers).
     categories : the values of a choice, or ``None`` for a number
         For a one-hot group the column names, and ``None`` last where no column set is a choice.
+    dtype : the training column's, for choices in one column
     """
 
     name: Any
@@ -46,6 +48,7 @@ class Coordinate:
     weight: float
     spread: float
     categories: tuple[Any, ...] | None = None
+    dtype: Any = None
 
     @property
     def one_hot(self) -> bool:
@@ -88,7 +91,7 @@ class Space:
 
     def __init__(self, X: pd.DataFrame, rules: Actionability):
         self.names = list(X.columns)
-        self.rules = rules
+        self.rules = rules = rules.for_columns(self.names)
         where = {name: k for k, name in enumerate(self.names)}
         for name in (c for columns in rules.one_hot.values() for c in columns):
             _known(name, self.names, "one_hot")
@@ -158,6 +161,20 @@ class Space:
             )
         return when, -1, then, float(link.by)
 
+    def tidy(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The table with its numbers as plain numbers: no numeric text, no nullable types."""
+        odd = {
+            c.columns[0]: table.iloc[:, c.columns[0]]
+            for c in self.coordinates
+            if c.categories is None and table.dtypes.iloc[c.columns[0]] not in _PLAIN
+        }
+        changed = {}
+        for column, cells in odd.items():
+            values = as_numbers(cells)
+            if not np.any(np.isnan(values) & cells.notna().to_numpy()):  # text is refused later
+                changed[self.names[column]] = values
+        return table.assign(**changed) if all(isinstance(n, str) for n in changed) else table
+
     def encoded(self, table: pd.DataFrame) -> tuple[Array, Mask, list[str]]:
         """Coordinates of people, which of them stay as they are, and what is wrong with a row."""
         q, m = len(table), len(self.coordinates)
@@ -196,11 +213,14 @@ class Space:
                 if c.categories is None:
                     values: Any = Z[:, k]
                 elif c.one_hot:
-                    values = (codes == place).astype(float)
+                    values = (codes == place).astype(bool if own.dtype == bool else float)
                 else:
-                    values = _labels(c.categories, own.dtype)[codes]
+                    values = _labels(c.categories, c.dtype)[codes]
                 if kept[:, k].any():
-                    values = pd.Series(values, index=people.index).where(~kept[:, k], own)
+                    values = pd.Series(values, index=people.index)
+                    if isinstance(values.dtype, pd.CategoricalDtype) or c.categories is not None:
+                        values = values.astype(object)
+                    values = values.where(~kept[:, k], own)
                 cells[column] = values
         made = pd.DataFrame(
             {column: cells[column] for column in range(len(self.names))}, index=people.index
@@ -219,6 +239,11 @@ class Space:
 
 def as_numbers(cells: pd.Series) -> Array:
     """A column as floats; NaN for what is missing or no number."""
+    if cells.dtype.kind in "cmM":
+        raise HoldfastError(
+            f"column {cells.name!r}: dates and complex numbers are no features: turn them into "
+            "numbers"
+        )
     numbers = pd.to_numeric(cells, errors="coerce")
     return np.asarray(numbers.to_numpy(dtype=float, na_value=np.nan))
 
@@ -252,10 +277,10 @@ def _coordinate(
             categories = (*columns.columns, None)
             shares = np.append(shares, none.mean())
     elif is_category(columns.iloc[:, 0]):
-        found = columns.iloc[:, 0].value_counts(normalize=True)
-        found = found[found > 0]
-        found = found.loc[sorted(found.index, key=lambda v: (str(type(v)), v))]
-        categories, shares = tuple(found.index), found.to_numpy()
+        counts = columns.iloc[:, 0].astype(object).value_counts(normalize=True)
+        found = sorted(counts.items(), key=lambda pair: (str(type(pair[0])), pair[0]))
+        categories = tuple(category for category, _ in found)
+        shares = np.array([share for _, share in found])
     else:
         categories, shares = None, np.zeros(0)
     _check_kind(name, rule, categories)
@@ -265,7 +290,8 @@ def _coordinate(
     else:
         spread = float(1.0 - np.sum(shares**2)) or 1.0
     weight = rule.cost or (1.0 if weights == "unit" else 1.0 / spread)
-    return Coordinate(name, positions, rule, float(weight), spread, categories)
+    dtype = columns.dtypes.iloc[0]
+    return Coordinate(name, positions, rule, float(weight), spread, categories, dtype)
 
 
 def _check_kind(name: Any, rule: Feature, categories: tuple[Any, ...] | None) -> None:

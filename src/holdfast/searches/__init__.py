@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.arguments import finite_score, generator_of, refuse_unknown_options
+from holdfast.arguments import budget_of, finite_score, generator_of, refuse_unknown_options
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.instability import points_of
 from holdfast.models.erasable import ErasableModel
@@ -98,7 +98,7 @@ def search(
     points, people = _given(model, given, people)
     rng = generator_of(random_state)
     units = Units(model.rows, unit)
-    budget = _budget(max_deletions, len(units), unit)
+    budget = budget_of(max_deletions, len(units), unit)
     if objective not in OBJECTIVES:
         raise HoldfastError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
@@ -211,17 +211,6 @@ def _checked_sets(sets: Any, budget: int, n: int, name: str) -> list[list[int]]:
             f"most that many different numbers below {n}"
         )
     return found + [found[-1]] * (budget + 1 - len(found))
-
-
-def _budget(max_deletions: Any, n: int, unit: str) -> int:
-    whole = isinstance(max_deletions, int | np.integer) and not isinstance(max_deletions, bool)
-    if not whole or not 1 <= max_deletions < n:
-        noun = "subjects" if unit == "subject" else "training rows"
-        raise HoldfastError(
-            f"max_deletions must be a whole number from 1 to {n - 1} (there are {n} {noun}), "
-            f"got {max_deletions!r}"
-        )
-    return int(max_deletions)
 
 
 def _random(

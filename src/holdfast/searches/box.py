@@ -10,14 +10,14 @@ contains ``x_i`` for every ``S`` with ``i ∈ S`` and ``|S| ≤ k``:
 2. Signed passes tighten it: ``hi_i = r̃_i + top_{k−1} of max(e_ij lo_j, e_ij hi_j)⁺``, likewise lo.
 
 ``E`` is n×n and is looked at twice, a few rows at a time: once with the weights ``|r̃|`` to get a
-first ``z¹ = T(|r̃|)``, once to keep every row's :data:`KEPT` entries largest in ``|e_ij| z¹_j``. What
-is not kept is at most ``θ_i`` there, so at most ``θ_i · max(z/z¹)`` for any later ``z``: sums of the
-largest are bounded with that ceiling in place of what was not kept. Nothing n×n is held.
+first ``z¹ = T(|r̃|)``, once to keep every row's :data:`KEPT` entries largest in ``|e_ij| z¹_j``.
+What is not kept is at most ``θ_i`` there, so at most ``θ_i · max(z/z¹)`` for any later ``z``: sums
+of the largest are bounded with that ceiling in place of what was not kept. Nothing n×n is held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,7 +58,7 @@ def boxes(deletions: Deletions, budget: int, passes: int = 4) -> Boxes:
         return Boxes(low, high, budget)
     root = np.sqrt(deletions.diagonal[alive])
     scaled = deletions.residuals[alive] / root
-    lists = _Lists(deletions, alive, root, np.abs(scaled), budget)
+    lists = Lists(lambda: _tiles(deletions, alive, root), np.abs(scaled), budget)
     limit, z = 0, np.abs(scaled)
     found = []
     for k in range(1, budget + 1):
@@ -92,23 +92,30 @@ def hat_row_sums(deletions: Deletions, budget: int) -> Array:
     return found
 
 
-class _Lists:
-    """The strongest entries of every row of ``E``, and what is known of the rest."""
+class Lists:
+    """The strongest entries of every row of ``E``, and what is known of the rest.
 
-    def __init__(
-        self, deletions: Deletions, alive: Positions, root: Array, start: Array, budget: int
-    ):
-        n = alive.size
+    Parameters
+    ----------
+    tiles : callable
+        Gives ``E`` a few rows at a time, with the number of the first.
+    start : (n,)
+        ``|r̃|``.
+    budget : int
+    """
+
+    def __init__(self, tiles: Callable[[], Iterator[tuple[int, Array]]], start: Array, budget: int):
+        n = start.size
         kept = min(KEPT, max(n - 1, 1))
         first = min(max(budget - 1, 1), max(n - 1, 1))
         values, places, rest = np.zeros((n, first)), np.zeros((n, first), np.int64), np.zeros(n)
-        for at, tile in _tiles(deletions, alive, root):
+        for at, tile in tiles():
             strongest(tile, at, start, values, places, rest)
         self.reference = start + np.sum(np.abs(values) * start[places], axis=1)
         self.reference += 1e-9 * float(self.reference.max()) + 1e-300
         self.values, self.places = np.zeros((n, kept)), np.zeros((n, kept), np.int64)
         self.rest = np.zeros(n)
-        for at, tile in _tiles(deletions, alive, root):
+        for at, tile in tiles():
             strongest(tile, at, self.reference, self.values, self.places, self.rest)
         self.values *= 1.0 + _OUTWARD
         self.rest *= 1.0 + _OUTWARD
