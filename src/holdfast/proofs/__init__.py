@@ -226,8 +226,7 @@ def _frame(
     index: pd.Index,
 ) -> pd.DataFrame:
     """One line per recourse, the invalid ones included."""
-    certified = np.where(found.singular, 0, found.certified)
-    found.certified = certified
+    certified = found.certified
     attacked = found.attacked
     status = np.full(certified.size, "gap", dtype=object)
     status[(certified >= found.limit) & (found.limit < budget)] = "no bound"

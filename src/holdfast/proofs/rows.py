@@ -83,26 +83,20 @@ def verdicts(
     lists = _Candidates(deletions, found, missed, limit)
     reached = np.zeros((q, limit + 1))
     for k in range(1, limit + 1):
-        reach(
-            *lists.parts,
-            found.low[k],
-            found.high[k],
-            np.ascontiguousarray(missed.price[:, k]),
-            missed.charge[k],
-            k,
-            reached[:, k],
-        )
+        reached[:, k] = lists.reach(found, k)
     reached *= 1.0 + 1e-10
     proof = margins[:, None] - errors[:, None] - 1e-9 * reached
     proven = reached <= proof
     proven[:, 0] = True
     certified = np.where(proven.all(axis=1), limit, np.argmin(proven, axis=1) - 1)
+    singular = _touched_by_singular(deletions)
+    certified[singular] = 0
     result = Verdicts(
         certified=certified,
         attacked=np.zeros(q, dtype=np.intp),
         witness=[()] * q,
         bound=reached[np.arange(q), certified],
-        singular=_touched_by_singular(deletions),
+        singular=singular,
         limit=limit,
         boxes=found,
         missed=missed,
@@ -111,6 +105,7 @@ def verdicts(
         _Refined(deletions, found, lists, j, margins[j], errors[j], proof[j]).into(
             result, budget, deadline
         )
+    result.singular |= (result.certified == lists.cap) & (result.attacked != lists.cap + 1)
     return result
 
 
@@ -159,6 +154,34 @@ class _Candidates:
                 self.rest[rows],
             )
 
+        self._add_clusters(found)
+
+    def _add_clusters(self, found: Boxes) -> None:
+        """What groups of fragile rows can add to each recourse, (groups, q) for every ``k``."""
+        self.cluster_gains: list[Array] = []
+        self.cap = np.full(len(self.values), 10**6, dtype=np.intp)
+        columns = [self.deletions.columns(cluster.rows) for cluster in found.clusters]
+        scale = np.ones(len(self.values))
+        if isinstance(self.deletions, LowRankDeletions):
+            scale = np.linalg.norm(self.deletions.queries, axis=1)
+        for cluster, C in zip(found.clusters, columns, strict=True):
+            self.cap = np.minimum(self.cap, cluster.first_touch(C, scale) - 1)
+        for k in range(found.limit + 1):
+            gains = [c.gains(C, k) for c, C in zip(found.clusters, columns, strict=True)]
+            self.cluster_gains.append(np.array(gains).reshape(len(gains), len(self.values)))
+
+    def reach(self, found: Boxes, k: int) -> Array:
+        """A bound on what ``k`` deletions can do to each recourse; ∞ where one may be singular."""
+        price, charge = np.ascontiguousarray(self.missed.price[:, k]), self.missed.charge[k]
+        out = np.empty(len(self.values))
+        reach(*self.parts, found.low[k], found.high[k], price, charge, k, out)
+        if found.clusters:  # somebody of a group and k − 1 others, or k others
+            fewer = np.zeros(len(out))
+            if k > 1:
+                reach(*self.parts, found.low[k], found.high[k], price, charge, k - 1, fewer)
+            out = np.maximum(out, fewer + self.cluster_gains[k].sum(axis=0))
+        return np.where(self.cap < k, np.inf, out)
+
     @property
     def parts(self) -> tuple[Array, npt.NDArray[np.int64], Array]:
         return self.values, self.places, self.rest
@@ -194,7 +217,7 @@ class _Refined:
     def into(self, result: Verdicts, budget: int, deadline: float) -> None:
         """Raise what is certified as far as it goes, and find the smallest attack."""
         j = self.j
-        for k in range(int(result.certified[j]) + 1, result.limit + 1):
+        for k in range(int(result.certified[j]) + 1, min(result.limit, self.lists.cap[j]) + 1):
             if time.monotonic() > deadline:
                 break
             verdict, rows = self._decide(k, NODES)
@@ -207,6 +230,13 @@ class _Refined:
             result.bound[j] = self.proof[k]
         rows = self._attack(int(result.certified[j]), budget, result.limit, deadline)
         result.attacked[j], result.witness[j] = len(rows), rows
+
+    def _take_all(self) -> None:
+        """All rows as candidates, where the strongest are not enough to leave out the rest."""
+        self.c = self.lists.effects(slice(self.j, self.j + 1))[0]
+        reach = np.maximum(self.c * self.boxes.low[-1], self.c * self.boxes.high[-1])
+        self.rows = np.flatnonzero(reach + self.lists.missed.charge[-1] > 0)
+        self.c, self.whole = self.c[self.rows], True
 
     def _gains(self, k: int) -> Array:
         low, high = self.boxes.low[k][self.rows], self.boxes.high[k][self.rows]
@@ -225,13 +255,85 @@ class _Refined:
         threshold = self.proof[k]
         outside = 0.0 if self.whole else float(self.lists.rest[self.j])
         if outside + others > threshold and not self.whole:
-            self.c = self.lists.effects(slice(self.j, self.j + 1))[0]
-            self.rows, self.whole = np.arange(self.c.size), True
+            self._take_all()
             return self._survivors(k)
         enough = int(np.sum(gains[order] * (1.0 + 1e-10) + others > threshold))
         return order[: max(enough, k)], True
 
     def _decide(self, k: int, nodes: int) -> tuple[int, tuple[int, ...]]:
+        """0: no set of ``k`` rows breaks it; 1: one does; 2: not known."""
+        verdict, rows = self._without_groups(k, nodes)
+        if verdict == 1 or not self.boxes.clusters:
+            return verdict, rows
+        verdicts = [verdict]
+        for number in range(len(self.boxes.clusters)):
+            verdict, rows = self._with_group(number, k, nodes)
+            if verdict == 1:
+                return verdict, rows
+            verdicts.append(verdict)
+        return max(verdicts), ()
+
+    def _with_group(self, number: int, k: int, nodes: int) -> tuple[int, tuple[int, ...]]:
+        """The same for sets that take some of a group of fragile rows along, part by part."""
+        fragile = self.lists.cluster_gains[k][:, self.j]
+        others = float(np.delete(fragile, number).sum())
+        gains = self._gains(k)
+        top = np.sort(gains)[::-1][: k - 1].sum() + 0.0
+        if fragile[number] + others + max(top, 0.0) <= self.proof[k]:
+            return 0, ()
+        cluster = self.boxes.clusters[number]
+        c = self.deletions.columns(cluster.rows)[self.j]
+        base, weights = cluster.alone(c)
+        sizes = cluster.sizes
+        ties = self.deletions.coupling(cluster.rows)[self.rows].T  # (m, candidates)
+        low, high = self.boxes.low[k][self.rows], self.boxes.high[k][self.rows]
+        moved = self.c - weights @ ties
+        after = np.maximum(np.maximum(moved * low, moved * high), 0.0)
+        widest = np.maximum(np.abs(self.boxes.low[k]), np.abs(self.boxes.high[k]))
+        shift = float(np.max(cluster.coupling * widest))
+        ceiling = float(self.lists.rest[self.j]) * (not self.whole) + shift * cluster.widths(c)
+        ranked = -np.sort(-np.maximum(after, ceiling[:, None]), axis=1)
+        sums = np.concatenate([np.zeros((len(base), 1)), np.cumsum(ranked, axis=1)], axis=1)
+        left = np.minimum(np.maximum(k - sizes, 0), ranked.shape[1])
+        bound = base + sums[np.arange(len(base)), left] + others
+        threshold = self.proof[k]
+        for t in np.flatnonzero((bound > threshold) & (sizes <= k)).tolist():
+            if base[t] > self.margin + self.error:
+                return 1, tuple(cluster.rows[cluster.parts[t]].tolist())
+            if left[t] == 0:
+                return 2, ()
+            if ceiling[t] + sums[t, left[t] - 1] + base[t] + others > threshold:
+                if self.whole:
+                    return 2, ()
+                self._take_all()
+                return self._with_group(number, k, nodes)
+            alive = np.flatnonzero(after[t] + sums[t, left[t] - 1] + base[t] + others > threshold)
+            alive = np.union1d(alive, np.argsort(-after[t])[: left[t]])
+            rows = self.rows[alive]
+            part, inverse = cluster.parts[t], cluster.roots[t] @ cluster.roots[t]
+            tie = ties[part][:, alive]
+            witness = np.zeros(int(left[t]), dtype=np.int64)
+            verdict, size, _ = branch(
+                moved[t, alive],
+                self.deletions.residuals[rows] - tie.T @ inverse @ cluster.residuals[part],
+                self.deletions.block(rows) - tie.T @ inverse @ tie,
+                low[alive],
+                high[alive],
+                np.zeros(alive.size),
+                int(left[t]),
+                self.margin + self.error - base[t],
+                threshold - base[t] - others,
+                nodes,
+                witness,
+            )
+            if verdict == 1:
+                both = [*cluster.rows[part].tolist(), *rows[witness[:size]].tolist()]
+                return 1, tuple(both)
+            if verdict == 2:
+                return 2, ()
+        return 0, ()
+
+    def _without_groups(self, k: int, nodes: int) -> tuple[int, tuple[int, ...]]:
         alive, complete = self._survivors(k)
         if alive.size > _SURVIVORS:
             alive, complete = alive[:_SURVIVORS], False
@@ -268,7 +370,8 @@ class _Refined:
             witness,
         )
         best = tuple(int(i) for i in rows[witness[:size]])
-        for k in range(certified + 1, min(len(best) or budget + 1, limit + 1)):
+        most = min(limit, int(self.lists.cap[self.j]))
+        for k in range(certified + 1, min(len(best) or budget + 1, most + 1)):
             if time.monotonic() > deadline:
                 break
             verdict, smaller = self._decide(k, NODES // 10)

@@ -63,6 +63,7 @@ def verdicts_by_subject(
     proven = bound[:, : limit + 1] <= proof[:, None]
     proven[:, 0] = True
     certified = np.where(proven.all(axis=1), limit, np.argmin(proven, axis=1) - 1)
+    certified[touched] = 0
     result = Verdicts(
         certified=certified,
         attacked=np.zeros(q, dtype=np.intp),

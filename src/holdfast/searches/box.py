@@ -18,13 +18,15 @@ of the largest are bounded with that ceiling in place of what was not kept. Noth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from holdfast.models.deletions import Deletions, LowRankDeletions
 from holdfast.models.rows import Array, Positions
 from holdfast.searches.box_loops import strongest, sums_of_largest
+from holdfast.searches.clusters import Cluster, clusters_among
 
 #: outward rounding: sums here have at most a few dozen terms
 _OUTWARD = 1e-10
@@ -42,38 +44,83 @@ class Boxes:
         Boxes of fewer rows lie within those of more. 0 for rows that cannot go.
     limit : int
         The largest ``k`` with a box: larger deletions may be singular, or cannot be bounded so.
+    clusters : list of Cluster
+        Rows that are bounded together; their own boxes are 0.
     """
 
     low: Array
     high: Array
     limit: int
+    clusters: list[Cluster] = field(default_factory=list)
 
 
 def boxes(deletions: Deletions, budget: int, passes: int = 4) -> Boxes:
     """Boxes for every ``k`` from 1 to ``budget``, as far as they exist."""
+    found = _boxes(deletions, budget, passes, [])
+    if found.limit < budget:
+        clusters = find_clusters(deletions, budget)
+        if clusters:
+            with_clusters = _boxes(deletions, budget, passes, clusters)
+            found = with_clusters if with_clusters.limit > found.limit else found
+    return found
+
+
+def _boxes(deletions: Deletions, budget: int, passes: int, clusters: list[Cluster]) -> Boxes:
     n = deletions.rows.n
+    fragile = [cluster.rows for cluster in clusters]
     alive = np.flatnonzero(deletions.deletable)
+    alive = np.setdiff1d(alive, np.concatenate(fragile)) if fragile else alive
     low, high = np.zeros((budget + 1, n)), np.zeros((budget + 1, n))
     if alive.size == 0:
-        return Boxes(low, high, budget)
+        return Boxes(low, high, 0 if clusters else budget)
     root = np.sqrt(deletions.diagonal[alive])
-    scaled = deletions.residuals[alive] / root
-    lists = Lists(lambda: _tiles(deletions, alive, root), np.abs(scaled), budget)
+    own = deletions.residuals[alive] / root
+    # a cluster is one more row, of which only lengths are known
+    scaled = np.concatenate([own, [cluster.length for cluster in clusters]])
+    known = np.arange(scaled.size) < alive.size
+
+    def tiles() -> Iterator[tuple[int, Array]]:
+        ties = np.array([cluster.coupling[alive] / root for cluster in clusters])
+        for start, tile in _tiles(deletions, alive, root):
+            rows = slice(start, start + len(tile))
+            yield start, np.hstack([tile, ties[:, rows].T]) if clusters else tile
+        for number, cluster in enumerate(clusters):
+            between = [cluster.towards(other) for other in clusters]
+            row = np.concatenate([ties[number], between])
+            row[alive.size + number] = 0.0
+            yield alive.size + number, row[None]
+
+    lists = Lists(tiles, np.abs(scaled), budget)
     limit, z = 0, np.abs(scaled)
-    found = []
+    found, lengths = [], []
     for k in range(1, budget + 1):
         grown = lists.super_solution(np.abs(scaled), z, k)
         if grown is None:
             break
         limit, z = k, grown
-        found.append(lists.tightened(scaled, z, k, passes))
+        lo, hi = lists.tightened(scaled, z, k, passes, known)
+        found.append((lo[known], hi[known]))
+        lengths.append(z[~known])
     for k in range(limit, 0, -1):
         lo, hi = found[k - 1]
         if k < limit:
             lo, hi = np.maximum(lo, found[k][0]), np.minimum(hi, found[k][1])
             found[k - 1] = lo, hi
         low[k, alive], high[k, alive] = lo / root, hi / root
-    return Boxes(low[: limit + 1], high[: limit + 1], limit)
+    for number, cluster in enumerate(clusters):
+        cluster.reach = np.array([cluster.length, *(each[number] for each in lengths)])
+    return Boxes(low[: limit + 1], high[: limit + 1], limit, clusters)
+
+
+def find_clusters(deletions: Deletions, budget: int) -> list[Cluster]:
+    """Small groups of rows so strongly tied that a few of them may leave a singular fit."""
+    alive = np.flatnonzero(deletions.deletable)
+    root = np.sqrt(deletions.diagonal[alive])
+    n, wanted = alive.size, min(max(budget - 1, 1), max(alive.size - 1, 1))
+    values, places, rest = np.zeros((n, wanted)), np.zeros((n, wanted), np.int64), np.zeros(n)
+    for at, tile in _tiles(deletions, alive, root):
+        strongest(tile, at, np.ones(n), values, places, rest)
+    return clusters_among(deletions, alive, np.abs(values), places)
 
 
 def hat_row_sums(deletions: Deletions, budget: int) -> Array:
@@ -144,14 +191,17 @@ class Lists:
         fine = np.all((base + self._sums(-z, z, k - 1, z)) * (1.0 + _OUTWARD) < z)
         return z if fine else None
 
-    def tightened(self, scaled: Array, z: Array, k: int, passes: int) -> tuple[Array, Array]:
-        """Signed bounds within ``[−z, z]``."""
+    def tightened(
+        self, scaled: Array, z: Array, k: int, passes: int, known: Any
+    ) -> tuple[Array, Array]:
+        """Signed bounds within ``[−z, z]``, where signs are known."""
         lo, hi = -z, z
         slack = _OUTWARD * (np.abs(scaled) + z)
         for _ in range(passes):
             up = scaled + self._sums(lo, hi, k - 1, z) + slack
             down = scaled - self._sums(lo, hi, k - 1, z, -1.0) - slack
-            lo, hi = np.maximum(lo, down), np.minimum(hi, up)
+            lo = np.where(known, np.maximum(lo, down), -z)
+            hi = np.where(known, np.minimum(hi, up), z)
         return lo, hi
 
 
