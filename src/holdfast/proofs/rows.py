@@ -12,13 +12,21 @@ import numpy.typing as npt
 from holdfast.models.deletions import Deletions, LowRankDeletions
 from holdfast.models.rows import Array, Positions
 from holdfast.searches.box import Boxes, boxes
-from holdfast.searches.box_loops import branch, candidates, greedy_one, reach
+from holdfast.searches.box_loops import (
+    branch,
+    candidates,
+    greedy_one,
+    reach,
+    sums_of_largest,
+)
 
 Mask = npt.NDArray[np.bool_]
 #: rows kept per recourse; entries of a tile of C; nodes of one recourse's tree
 KEPT, _TILE, NODES = 128, 1 << 22, 20_000
-#: survivors up to which a tree is grown
-_SURVIVORS = 600
+#: rows of a core: what a tree is grown on where the bounds leave more
+CORE = 300
+#: rows a quick attempt looks at
+QUICK = 64
 
 
 @dataclass(frozen=True)
@@ -335,26 +343,99 @@ class _Refined:
 
     def _without_groups(self, k: int, nodes: int) -> tuple[int, tuple[int, ...]]:
         alive, complete = self._survivors(k)
-        if alive.size > _SURVIVORS:
-            alive, complete = alive[:_SURVIVORS], False
+        if alive.size > QUICK:  # a set that breaks it is usually found at once
+            few = alive[:QUICK]
+            rows = self.rows[few]
+            found = self._branch(
+                few, k, self.boxes.low[k][rows], self.boxes.high[k][rows], False, 1
+            )
+            if found[0] == 1:
+                return found
+        if alive.size <= CORE:
+            rows = self.rows[alive]
+            whole = self.boxes.low[k][rows], self.boxes.high[k][rows]
+            found = self._branch(alive, k, *whole, complete, nodes // 10)
+            if found[0] < 2:
+                return found
+        alive, closed = alive[:CORE], complete and alive.size <= CORE
+        low, high, complete = self._core(alive, k, closed)
+        return self._branch(alive, k, low, high, complete, nodes)
+
+    def _branch(
+        self, alive: Positions, k: int, low: Array, high: Array, complete: bool, nodes: int
+    ) -> tuple[int, tuple[int, ...]]:
+        """A tree on some rows; ``complete``: no other row matters."""
         rows = self.rows[alive]
         witness = np.zeros(k, dtype=np.int64)
         verdict, size, _ = branch(
             self.c[alive],
             self.deletions.residuals[rows],
             self.deletions.block(rows),
-            self.boxes.low[k][rows],
-            self.boxes.high[k][rows],
+            low,
+            high,
             self._charge(k)[alive],
             k,
             self.margin + self.error,
             self.proof[k],
-            nodes,
+            nodes if complete else 500,
             witness,
         )
         if verdict == 0 and not complete:
             verdict = 2
         return verdict, tuple(int(i) for i in rows[witness[:size]])
+
+    def _core(self, alive: Positions, k: int, closed: bool) -> tuple[Array, Array, bool]:
+        """Tighter boxes for sets within some rows, and whether no set with others in it matters.
+
+        The boxes of :mod:`holdfast.searches.box` let any row be a partner of any other. In a set
+        with ``b`` rows outside the core, a row of the core has at most ``k − b − 1`` partners
+        inside and ``b`` outside, and the outside rows have small gains themselves. Going on from
+        valid boxes with the same sums over these partners only, every pass is valid too.
+        ``closed``: other rows are known not to matter.
+        """
+        rows, c, charge = self.rows[alive], self.c[alive], self._charge(k)[alive]
+        root = np.sqrt(self.deletions.diagonal)
+        P = self.deletions.block(rows)
+        inside = P / (-root[rows, None] * root[rows])
+        np.fill_diagonal(inside, 0.0)
+        tight = self._tightened(rows, inside, k, k - 1, np.zeros(rows.size))
+        if closed:
+            return *tight, True
+        outside = np.setdiff1d(np.flatnonzero(self.deletions.deletable), rows)
+        reach = np.maximum(np.abs(self.boxes.low[k]), np.abs(self.boxes.high[k])) * root
+        E = self.deletions.coupling(rows)[outside].T / (root[rows, None] * root[outside])
+        ties = np.abs(E) * reach[outside]
+        ties = -np.sort(-np.partition(ties, ties.shape[1] - k, axis=1)[:, -k:], axis=1)
+        ties = np.cumsum(ties, axis=1) * (1.0 + 1e-10)
+        gains = self._gains(k)
+        gains[alive] = 0.0
+        weakest = max(float(gains.max()), 0.0 if self.whole else float(self.lists.rest[self.j]))
+        for b, partners in ((1, k - 2), (k, k - 3)):  # one stranger; two or more
+            lo, hi = self._tightened(rows, inside, k, partners, ties[:, b - 1])
+            best = -np.sort(-(np.maximum(np.maximum(c * lo, c * hi), 0.0) + charge))
+            sums = np.concatenate([[0.0], np.cumsum(best)])
+            numbers = np.array([1]) if b == 1 else np.arange(2, k + 1)
+            bounds = sums[np.minimum(k - numbers, best.size)] + numbers * weakest
+            if np.any(bounds * (1.0 + 1e-10) > self.proof[k]):
+                return *tight, False
+        return *tight, True
+
+    def _tightened(
+        self, rows: Positions, inside: Array, k: int, partners: int, strangers: Array
+    ) -> tuple[Array, Array]:
+        """Boxes of some rows, for sets with so many partners among them and strangers beside."""
+        root = np.sqrt(self.deletions.diagonal[rows])
+        r = self.deletions.residuals[rows] / root
+        lo, hi = self.boxes.low[k][rows] * root, self.boxes.high[k][rows] * root
+        slack = 1e-10 * (np.abs(r) + np.maximum(np.abs(lo), np.abs(hi))) + strangers
+        places = np.broadcast_to(np.arange(rows.size), inside.shape).copy()
+        nothing, up, down = np.zeros(rows.size), np.empty(rows.size), np.empty(rows.size)
+        for _ in range(5):
+            for sign, out in ((1.0, up), (-1.0, down)):
+                sums_of_largest(inside, places, nothing, lo, hi, sign, max(partners, 0), out)
+            lo = np.maximum(lo, r - down * (1.0 + 1e-10) - slack)
+            hi = np.minimum(hi, r + up * (1.0 + 1e-10) + slack)
+        return lo / root, hi / root
 
     def _attack(self, certified: int, budget: int, limit: int, deadline: float) -> tuple[int, ...]:
         """A set that breaks it, as small as a quick search finds; () for none."""
