@@ -106,6 +106,13 @@ class LogisticCore(LinearScores):
         return Design(curvature[:, None] * self._phi, self.penalty, self.intercept), residuals
 
     @property
+    def curvatures(self) -> Array:
+        """``v = ω p(1 − p)`` of every row at the optimum."""
+        z = self._phi @ self.theta
+        found: Array = self._weights * np.exp(log_expit(z) + log_expit(-z))
+        return found
+
+    @property
     def curvature_slopes(self) -> Array:
         """``v'/v = 1 − 2p`` of every row at the optimum."""
         slopes: Array = 1.0 - 2.0 * expit(self._phi @ self.theta)

@@ -12,16 +12,19 @@ The curvature :math:`v = ω p(1−p)` of a row obeys :math:`|v'| ≤ v` (self-co
 
 1. :math:`H̄ ≽ \frac{1 − e^{−M}}{M} H_S`, so :math:`‖d‖_{H_S} ≤ b(M) ρ` with
    :math:`b(M) = M/(1 − e^{−M})` and :math:`ρ = ‖g_S‖_{H_S^{-1}}`;
-2. :math:`M ≤ L ‖d‖_H ≤ L ρ\, b(M)/\sqrt{1 − h}` with :math:`L = \max_i ‖φ_i‖_{H^{-1}}` and
-   ``h`` the largest eigenvalue of :math:`H^{-½}Φ_SᵀV_SΦ_SH^{-½}`. Divided by ``b(M)``:
-   :math:`1 − e^{−M} ≤ c` with
-   :math:`c = Lρ/\sqrt{1 − h}`, that is :math:`M ≤ −\ln(1 − c)`, provided ``c < 1``;
+2. for a training row the same identity gives :math:`M ≤ N + ½ κ_2(M) \tfrac{Lτ}{1−h} ‖d‖_H²`:
+   ``N`` bounds its Newton move :math:`|φ_iᵀd_N|`, :math:`κ_2(M) = 2(e^M − 1 − M)/M²`,
+   :math:`L = \max_i ‖φ_i‖_{H^{-1}}`, :math:`τ = \max_{‖a‖_H=1} Σ_i v_i|φ_iᵀa|³`,
+   :math:`‖d‖_H² ≤ b(M)² ρ²/(1−h)`, and ``h`` is the largest eigenvalue of
+   :math:`H^{-½}Φ_SᵀV_SΦ_SH^{-½}`. Call the right-hand side ``F(M)``. Scaling :math:`g_S` from 0 to
+   1 moves ``M`` continuously from 0, so an ``m`` with ``F(m) < m`` is never crossed:
+   :math:`M ≤ m`. Iterating ``F`` from ``N`` finds one, or there is no bound;
 3. each row's averaged curvature is :math:`v̄ = v + ½v'm + e`, :math:`m = φ_iᵀd`, with
    :math:`|e| ≤ v (e^{|m|} − 1 − |m| − m²/2)/|m| ≤ \frac{m²}{6} κ(M)\, v` (as :math:`|v''| ≤ v`
    too), :math:`κ(M) = 6(e^M − 1 − M − M²/2)/M³`. So the remainder is at most ``½ a ‖d‖²_H`` with
 
-.. math:: a = λ^+ + h α + L‖x̌‖_{H^{-1}}\tfrac{h}{1−h}
-              + \tfrac{M}{3} κ(M) \left(λ + L‖x̌‖_{H^{-1}}\tfrac{h}{1−h}\right),
+.. math:: a = λ^+ + h α + τ‖x̌‖_{H^{-1}}\tfrac{h}{1−h}
+              + \tfrac{M}{3} κ(M) \left(λ + τ‖x̌‖_{H^{-1}}\tfrac{h}{1−h}\right),
 
 where :math:`λ^+` is the largest eigenvalue of :math:`H^{-½}(Σ_i v_i' (φ_iᵀH^{-1}x̌) φ_iφ_iᵀ)H^{-½}`
 (signed: much of it cancels; 0 at least), λ that of the same with absolute values,
@@ -44,7 +47,7 @@ from holdfast.models.deletions import LowRankDeletions
 from holdfast.models.logistic import LogisticCore
 from holdfast.models.rows import Array
 from holdfast.proofs.rows import Missed, Verdicts
-from holdfast.searches.box import Boxes, hat_row_sums
+from holdfast.searches.box import Boxes, hat_row_sums, newton_moves
 
 
 def missed_by_newton(core: LogisticCore, deletions: LowRankDeletions, found: Boxes) -> Missed:
@@ -57,10 +60,12 @@ def missed_by_newton(core: LogisticCore, deletions: LowRankDeletions, found: Box
     skew = core.curvature_slopes
     signed = np.maximum(_largest_eigenvalues(U, skew[:, None] * along), 0.0)
     absolute = _largest_eigenvalues(U, np.abs(along))
+    third = third_moment(rows, core.curvatures)
     farthest = np.abs(along).max(axis=0)
     norms = np.linalg.norm(W, axis=1)
     leverage = np.sort(1.0 - deletions.diagonal)[::-1]
     sums = hat_row_sums(deletions, found.limit)
+    moves = newton_moves(deletions, found, core.curvatures)
     price = np.zeros((len(W), found.limit + 1))
     charge = np.zeros((found.limit + 1, len(r)))
     for k in range(1, found.limit + 1):
@@ -68,11 +73,10 @@ def missed_by_newton(core: LogisticCore, deletions: LowRankDeletions, found: Box
         charge[k] = np.maximum(gains, 0.0)
         rho = np.partition(charge[k], len(r) - k)[-k:].sum()
         h = min(float(leverage[:k].sum()), sums[k])
-        c = longest * np.sqrt(rho / (1.0 - h)) if h < 1 else np.inf
-        if not c < 1:
+        M = _largest_move(moves[k], longest * third, rho, h) if h < 1 else np.inf
+        if np.isinf(M):
             return Missed(price[:, :k], charge[:k], k - 1)
-        M = float(-np.log1p(-c))
-        replaced = longest * norms * h / (1.0 - h)
+        replaced = third * norms * h / (1.0 - h)
         shape = signed + h * farthest + replaced + M / 3.0 * _kappa(M) * (absolute + replaced)
         price[:, k] = 0.5 * shape * _b(M) ** 2 / (1.0 - h) * (1.0 + 1e-9)
     return Missed(price, charge, found.limit)
@@ -88,6 +92,48 @@ def _largest_eigenvalues(U: Array, weights: Array) -> Array:
         matrices = (some.T @ pairs.reshape(len(U), -1)).reshape(-1, p, p)
         out[start : start + 256] = np.linalg.eigvalsh(matrices)[:, -1]
     return out
+
+
+def third_moment(rows: Array, curvature: Array) -> float:
+    r"""A bound on :math:`\max_{‖a‖=1} Σ_i v_i |φ_iᵀa|³` over whitened rows, (n, p).
+
+    By Cauchy–Schwarz it is at most the root of the largest fourth moment (the second is at most
+    1), a quadratic form in :math:`aaᵀ = I/p + A` with ``A`` traceless and of norm at most 1: the
+    form at ``I/p``, twice the cross term, and the largest eigenvalue on traceless matrices.
+    """
+    p = rows.shape[1]
+    upper = np.triu_indices(p)
+    weight = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
+    squares = rows[:, upper[0]] * rows[:, upper[1]] * weight
+    form = (squares.T * curvature) @ squares
+    identity = (upper[0] == upper[1]).astype(float)
+    at = form @ identity / p
+    traceless = np.eye(identity.size) - np.outer(identity, identity) / p
+    largest = np.linalg.eigvalsh(traceless @ form @ traceless)[-1]
+    cross = float(np.linalg.norm(traceless @ at))
+    return float(np.sqrt(identity @ at / p + 2.0 * cross + largest)) * (1.0 + 1e-9)
+
+
+def _largest_move(newton: float, tie: float, rho: float, h: float) -> float:
+    """An ``m`` with ``F(m) < m``: no logit of a remaining row moves further; ∞ if none is found."""
+
+    def F(m: float) -> float:
+        size = _b(m) ** 2 * rho / (1.0 - h)
+        return newton + 0.5 * _kappa_2(m) * tie / (1.0 - h) * size
+
+    m = newton
+    for _ in range(100):
+        further = F(m) * (1.0 + 1e-6) + 1e-12
+        if further > 5.0:
+            return np.inf
+        if F(further) < further:
+            return further
+        m = further
+    return np.inf
+
+
+def _kappa_2(M: float) -> float:
+    return float(2.0 * (np.expm1(M) - M) / M**2) if M > 1e-4 else 1.0 + M
 
 
 def _b(M: float) -> float:

@@ -241,10 +241,12 @@ class _Refined:
 
     def _take_all(self) -> None:
         """All rows as candidates, where the strongest are not enough to leave out the rest."""
-        self.c = self.lists.effects(slice(self.j, self.j + 1))[0]
-        reach = np.maximum(self.c * self.boxes.low[-1], self.c * self.boxes.high[-1])
-        self.rows = np.flatnonzero(reach + self.lists.missed.charge[-1] > 0)
-        self.c, self.whole = self.c[self.rows], True
+        # a row without a gain of its own may still raise what others do
+        fragile = [cluster.rows for cluster in self.boxes.clusters]
+        able = self.deletions.deletable.copy()
+        able[np.concatenate([np.zeros(0, dtype=np.intp), *fragile])] = False
+        self.rows, self.whole = np.flatnonzero(able), True
+        self.c = self.lists.effects(slice(self.j, self.j + 1))[0][self.rows]
 
     def _gains(self, k: int) -> Array:
         low, high = self.boxes.low[k][self.rows], self.boxes.high[k][self.rows]

@@ -139,6 +139,22 @@ def hat_row_sums(deletions: Deletions, budget: int) -> Array:
     return found
 
 
+def newton_moves(deletions: Deletions, found: Boxes, curvature: Array) -> Array:
+    """For ``k = 0 … limit``, how far one Newton step moves the score of any row that stays."""
+    n, limit = deletions.rows.n, found.limit
+    everything, ones = np.arange(n), np.ones(n)
+    reach = np.maximum(np.abs(found.low[limit]), np.abs(found.high[limit]))
+    wanted = min(max(limit, 1), max(n - 1, 1))
+    values, places, rest = np.zeros((n, wanted)), np.zeros((n, wanted), np.int64), np.zeros(n)
+    for at, tile in _tiles(deletions, everything, ones):
+        strongest(tile, at, reach, values, places, rest)
+    products = -np.sort(-np.abs(values) * reach[places], axis=1) / np.sqrt(curvature)[:, None]
+    sums = np.cumsum(products, axis=1).max(axis=0)
+    moves = np.zeros(limit + 1)
+    moves[1:] = sums[np.minimum(np.arange(limit), wanted - 1)]
+    return moves * (1.0 + 1e-9)
+
+
 class Lists:
     """The strongest entries of every row of ``E``, and what is known of the rest.
 
