@@ -18,7 +18,9 @@ The curvature :math:`v = ω p(1−p)` of a row obeys :math:`|v'| ≤ v` (self-co
    :math:`‖d‖_H² ≤ b(M)² ρ²/(1−h)`, and ``h`` is the largest eigenvalue of
    :math:`H^{-½}Φ_SᵀV_SΦ_SH^{-½}`. Call the right-hand side ``F(M)``. Scaling :math:`g_S` from 0 to
    1 moves ``M`` continuously from 0, so an ``m`` with ``F(m) < m`` is never crossed:
-   :math:`M ≤ m`. Iterating ``F`` from ``N`` finds one, or there is no bound;
+   :math:`M ≤ m`. Iterating ``F`` from ``N`` finds one, if there is one. Besides,
+   :math:`M ≤ L‖d‖_H` gives :math:`1 − e^{−M} ≤ c = Lρ/\sqrt{1−h}`, so :math:`M ≤ −\ln(1−c)` where
+   ``c < 1``; the smaller counts, and where there is neither there is no bound;
 3. each row's averaged curvature is :math:`v̄ = v + ½v'm + e`, :math:`m = φ_iᵀd`, with
    :math:`|e| ≤ v (e^{|m|} − 1 − |m| − m²/2)/|m| ≤ \frac{m²}{6} κ(M)\, v` (as :math:`|v''| ≤ v`
    too), :math:`κ(M) = 6(e^M − 1 − M − M²/2)/M³`. So the remainder is at most ``½ a ‖d‖²_H`` with
@@ -73,7 +75,7 @@ def missed_by_newton(core: LogisticCore, deletions: LowRankDeletions, found: Box
         charge[k] = np.maximum(gains, 0.0)
         rho = np.partition(charge[k], len(r) - k)[-k:].sum()
         h = min(float(leverage[:k].sum()), sums[k])
-        M = _largest_move(moves[k], longest * third, rho, h) if h < 1 else np.inf
+        M = _largest_move(moves[k], longest, third, rho, h) if h < 1 else np.inf
         if np.isinf(M):
             return Missed(price[:, :k], charge[:k], k - 1)
         replaced = third * norms * h / (1.0 - h)
@@ -114,22 +116,24 @@ def third_moment(rows: Array, curvature: Array) -> float:
     return float(np.sqrt(identity @ at / p + 2.0 * cross + largest)) * (1.0 + 1e-9)
 
 
-def _largest_move(newton: float, tie: float, rho: float, h: float) -> float:
+def _largest_move(newton: float, longest: float, third: float, rho: float, h: float) -> float:
     """An ``m`` with ``F(m) < m``: no logit of a remaining row moves further; ∞ if none is found."""
 
     def F(m: float) -> float:
         size = _b(m) ** 2 * rho / (1.0 - h)
-        return newton + 0.5 * _kappa_2(m) * tie / (1.0 - h) * size
+        return newton + 0.5 * _kappa_2(m) * longest * third / (1.0 - h) * size
 
+    c = longest * np.sqrt(rho / (1.0 - h))
+    simple = float(-np.log1p(-c)) if c < 1 else np.inf
     m = newton
     for _ in range(100):
         further = F(m) * (1.0 + 1e-6) + 1e-12
         if further > 5.0:
-            return np.inf
+            break
         if F(further) < further:
-            return further
+            return min(further, simple)
         m = further
-    return np.inf
+    return simple
 
 
 def _kappa_2(M: float) -> float:

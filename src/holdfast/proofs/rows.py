@@ -44,6 +44,16 @@ class Missed:
     charge: Array
     limit: int
 
+    def useful(self, margins: Array) -> int:
+        """The largest ``k`` at which it leaves most recourses some margin to be certified with."""
+        for k in range(self.limit, 0, -1):
+            if not self.charge[k].any():
+                return k
+            total = np.partition(self.charge[k], -k)[-k:].sum()
+            if np.median(self.price[:, k] * total / margins) < 0.5:
+                return k
+        return min(self.limit, 1)
+
 
 Remainder = Callable[[Boxes], Missed]
 
@@ -87,7 +97,7 @@ def verdicts(
     missed = Missed(np.zeros((q, budget + 1)), np.zeros((budget + 1, deletions.rows.n)), budget)
     if remainder is not None:
         missed = remainder(found)
-    limit = min(found.limit, missed.limit)
+    limit = min(found.limit, missed.useful(margins))
     lists = _Candidates(deletions, found, missed, limit)
     reached = np.zeros((q, limit + 1))
     for k in range(1, limit + 1):
