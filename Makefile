@@ -30,6 +30,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/bench_search.py
 	$(BIN)/python -m pip install --quiet --no-deps dice-ml==0.12  # its dependencies bring CUDA
 	$(BIN)/python benchmarks/bench_recourse.py
+	$(BIN)/python benchmarks/bench_proofs.py
 
 success: $(VENV)/.installed
 	$(BIN)/python benchmarks/recourse_success.py
