@@ -83,6 +83,65 @@ def test_law_certificates_are_sound(family, seed, heavy, near):
     check_soundness(model, Q, drops, margins, 3)
 
 
+@pytest.mark.parametrize("family", ["ols", "ntk"])
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), near=st.sampled_from([1e-6, 1e-3, 0.05]))
+def test_law_short_lists_and_small_cores_are_sound(family, seed, near):
+    """The paths that large problems take, forced on small ones."""
+    from holdfast.proofs import rows
+    from holdfast.searches import box
+
+    rng = np.random.default_rng(seed)
+    model, Q = problem(family, rng, 20, heavy=bool(rng.random() < 0.5), q=6)
+    drops = largest_drops(model, Q, 3)
+    level = rng.integers(1, 4, size=len(Q))
+    margins = drops[level, np.arange(len(Q))] * (1 + near * rng.choice([-1.0, 1.0], size=len(Q)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(box, "KEPT", 4)
+        patch.setattr(rows, "KEPT", 5)
+        patch.setattr(rows, "CORE", 6)
+        patch.setattr(rows, "QUICK", 3)
+        check_soundness(model, Q, drops, margins, 3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), near=st.sampled_from([1e-4, 1e-2, 0.3]))
+def test_law_fragile_groups_are_sound(seed, near):
+    """Three rows alone determine a coefficient; recourses that do not touch it are certified."""
+    rng = np.random.default_rng(seed)
+    n = 18
+    X = rng.normal(size=(n, 2))
+    flag = np.zeros(n)
+    flag[[2, 7, 11]] = 1.0
+    X = np.c_[X, flag]
+    y = X @ [1.0, -1.0, 2.0] + rng.normal(size=n)
+    model = hf.erasable(LinearRegression(tol=0).fit(X, y), X, y)
+    Q = np.c_[rng.normal(size=(5, 2)), np.zeros(5)]
+    scores = model.scores(Q)
+    drops = [np.zeros(5)]
+    for k in range(1, 5):
+        worst = drops[-1].copy()
+        for gone in itertools.combinations(range(n), k):
+            keep = np.setdiff1d(np.arange(n), gone)
+            design = np.c_[np.ones(keep.size), X[keep]]
+            theta = np.linalg.lstsq(design, y[keep], rcond=1e-10)[0]
+            worst = np.maximum(worst, scores - np.c_[np.ones(5), Q] @ theta)
+        drops.append(worst)
+    drops = np.array(drops)
+    level = rng.integers(2, 5, size=5)
+    margins = drops[level, np.arange(5)] * (1 + near * rng.choice([-1.0, 1.0], size=5))
+    for j in range(5):
+        target = float(scores[j] - margins[j])
+        line = hf.certify(model, Q[[j]], target, max_deletions=4).iloc[0]
+        assert drops[line["certified"], j] <= margins[j] * (1 + 1e-8)
+        if line["confirmed"]:
+            assert drops[line["attacked"], j] >= margins[j] * (1 - 1e-8)
+    touching = np.array([[0.1, 0.2, 1.0]])
+    low = float(model.scores(touching)[0]) - 50.0
+    proof = hf.certify(model, touching, low, max_deletions=4)
+    assert proof["certified"].iloc[0] <= 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_soundness_thousands(family):
@@ -142,7 +201,7 @@ def test_the_newton_remainder_bounds_every_refit(rng):
     from holdfast.proofs.logistic import missed_by_newton
     from holdfast.searches.box import boxes
 
-    n = 60
+    n = 300
     X = rng.normal(size=(n, 2))
     y = (X[:, 0] + rng.normal(size=n) > 0).astype(int)
     model = hf.erasable(LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(X, y), X, y)
@@ -227,10 +286,10 @@ def test_real_data(heloc):
     train, people, y = X[:7900], X[7900:], score[:7900]
     model = hf.erasable(LinearRegression(tol=0).fit(train, y), train, y)
     target = float(np.median(y))
-    for overshoot in (0.01, 0.05):
+    for overshoot, tight in ((0.01, 0.99), (0.2, 0.99)):
         found = hf.find_recourse(model, people, target=target, overshoot=overshoot)
         proof = hf.certify(model, found, target)
-        assert proof.tight >= 0.99
+        assert proof.tight >= tight
         assert proof["confirmed"][proof["attacked"].notna()].all()
 
 
@@ -273,7 +332,13 @@ def test_networks_get_the_attack_only(rng):
     X = rng.normal(size=(40, 2))
     y = X[:, 0] + 0.1 * rng.normal(size=40)
     net = MLPRegressor(
-        (3,), activation="tanh", solver="lbfgs", alpha=1.0, max_iter=5000, tol=1e-10, random_state=0
+        hidden_layer_sizes=(3,),
+        activation="tanh",
+        solver="lbfgs",
+        alpha=1.0,
+        max_iter=5000,
+        tol=1e-10,
+        random_state=0,
     ).fit(X, y)
     for estimator in (net, RandomForestRegressor(20, random_state=0).fit(X, y)):
         model = hf.erasable(estimator, X, y)
