@@ -17,6 +17,7 @@ from sklearn.neural_network import MLPRegressor
 
 import holdfast as hf
 from holdfast.errors import SingularDeletionError
+from holdfast.searches.box import boxes
 
 FAMILIES = {
     "ols": (LinearRegression, {}, False),
@@ -104,29 +105,30 @@ def test_law_short_lists_and_small_cores_are_sound(family, seed, near):
         check_soundness(model, Q, drops, margins, 3)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), near=st.sampled_from([1e-4, 1e-2, 0.3]))
 def test_law_fragile_groups_are_sound(seed, near):
     """Three rows alone determine a coefficient; recourses that do not touch it are certified."""
     rng = np.random.default_rng(seed)
-    n = 18
-    X = rng.normal(size=(n, 2))
+    n = 34
     flag = np.zeros(n)
     flag[[2, 7, 11]] = 1.0
-    X = np.c_[X, flag]
-    y = X @ [1.0, -1.0, 2.0] + rng.normal(size=n)
+    X = np.c_[rng.uniform(-1, 1, size=n), flag]
+    y = X @ [1.0, 2.0] + rng.normal(size=n)
     model = hf.erasable(LinearRegression(tol=0).fit(X, y), X, y)
-    Q = np.c_[rng.normal(size=(5, 2)), np.zeros(5)]
+    Q = np.c_[rng.normal(size=5), np.zeros(5)]
+    assert boxes(model.deletions(Q), 4).clusters[0].rows.tolist() == [2, 7, 11]
     scores = model.scores(Q)
     drops = [np.zeros(5)]
     for k in range(1, 5):
-        worst = drops[-1].copy()
-        for gone in itertools.combinations(range(n), k):
-            keep = np.setdiff1d(np.arange(n), gone)
-            design = np.c_[np.ones(keep.size), X[keep]]
-            theta = np.linalg.lstsq(design, y[keep], rcond=1e-10)[0]
-            worst = np.maximum(worst, scores - np.c_[np.ones(5), Q] @ theta)
-        drops.append(worst)
+        sets = np.array(list(itertools.combinations(range(n), k)))
+        keep = np.ones((len(sets), n))
+        np.put_along_axis(keep, sets, 0.0, axis=1)
+        design = np.c_[np.ones(n), X]
+        grams = np.einsum("si,ij,ik->sjk", keep, design, design)
+        theta = np.einsum("sjk,sk->sj", np.linalg.pinv(grams, hermitian=True), (keep * y) @ design)
+        after = theta @ np.c_[np.ones(5), Q].T
+        drops.append(np.maximum(drops[-1], np.max(scores - after, axis=0)))
     drops = np.array(drops)
     level = rng.integers(2, 5, size=5)
     margins = drops[level, np.arange(5)] * (1 + near * rng.choice([-1.0, 1.0], size=5))
@@ -136,7 +138,7 @@ def test_law_fragile_groups_are_sound(seed, near):
         assert drops[line["certified"], j] <= margins[j] * (1 + 1e-8)
         if line["confirmed"]:
             assert drops[line["attacked"], j] >= margins[j] * (1 - 1e-8)
-    touching = np.array([[0.1, 0.2, 1.0]])
+    touching = np.array([[0.1, 1.0]])
     low = float(model.scores(touching)[0]) - 50.0
     proof = hf.certify(model, touching, low, max_deletions=4)
     assert proof["certified"].iloc[0] <= 2
@@ -199,7 +201,6 @@ def test_law_logistic_certificates_are_sound(seed, near):
 def test_the_newton_remainder_bounds_every_refit(rng):
     """Effect minus Newton effect is at most what is charged, set by set."""
     from holdfast.proofs.logistic import missed_by_newton
-    from holdfast.searches.box import boxes
 
     n = 300
     X = rng.normal(size=(n, 2))
