@@ -341,6 +341,7 @@ def _bounds(space: Space, factual: Array, kept: Mask) -> tuple[Array, Array, Arr
             low[:, k] = at + h * np.ceil((low[:, k] - at) / h - 1e-9)
             high[:, k] = at + h * np.floor((high[:, k] - at) / h + 1e-9)
             if rule.integer and rule.step is not None:  # whole steps lead nowhere whole from 2.5
+                low[:, k] = np.where(own % 1 == 0, low[:, k], np.inf)
                 high[:, k] = np.where(own % 1 == 0, high[:, k], -np.inf)
         if not space.number[k]:
             low[:, k], high[:, k] = -np.inf, np.inf
