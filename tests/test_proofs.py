@@ -406,3 +406,21 @@ def test_frames_behave_like_frames():
     assert isinstance(proof, pd.DataFrame)
     assert isinstance(proof[proof["certified"] > 0], pd.DataFrame)
     assert proof.sort_values("certified")["certified"].is_monotonic_increasing
+
+
+def test_one_deletion_is_exact_for_logistic_regression_without_any_bound():
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.preprocessing import scale
+
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = scale(X)[:150, :8], y[:150]
+    model = hf.erasable(LogisticRegression(C=5.0, tol=1e-10, max_iter=2000).fit(X, y), X, y)
+    found = hf.find_recourse(model, X, overshoot=0.05)
+    proof = hf.certify(model, found, found.target, max_deletions=2)
+    points = found.points
+    worst = np.max([model.scores(points) - model.without(i).scores(points) for i in range(150)], 0)
+    margin = (found.score - found.target).to_numpy()
+    clear = np.abs(worst - margin) > 1e-6
+    assert proof.limit >= 1
+    assert np.array_equal((proof["certified"].to_numpy() >= 1)[clear], (worst <= margin)[clear])
+    assert (proof["attacked"][(worst > margin) & clear] == 1).all()

@@ -158,15 +158,20 @@ def single_deletions(
 ) -> None:
     """``k = 1`` decided by refitting: the rows that the bound leaves open, one by one.
 
-    A row is left open for a recourse where its Newton effect plus remainder passes the margin.
+    A row is left open for a recourse where its Newton effect plus remainder passes the margin;
+    where there is no bound at all, every row is. Out of time, nothing is claimed.
     """
     undecided = np.flatnonzero((found.certified == 0) & (found.attacked != 1))
-    if undecided.size == 0 or found.limit < 1 or found.missed is None or found.boxes is None:
+    if undecided.size == 0:
         return
-    deletions = core.deletions(points[undecided], "scores", None)
-    effects = deletions.queries @ (deletions.factor * found.boxes.high[1][:, None]).T
-    charged = found.missed.price[undecided, 1][:, None] * found.missed.charge[1]
-    open_ = effects + charged > margins[undecided][:, None] * (1.0 - 1e-6)
+    able = np.ones(core.rows.n, dtype=bool)
+    able[core.rows.undeletable()] = False
+    open_ = np.repeat(able[None, :], undecided.size, axis=0)
+    if found.limit >= 1 and found.missed is not None and found.boxes is not None:
+        deletions = core.deletions(points[undecided], "scores", None)
+        effects = deletions.queries @ (deletions.factor * found.boxes.high[1][:, None]).T
+        charged = found.missed.price[undecided, 1][:, None] * found.missed.charge[1]
+        open_ &= effects + charged > margins[undecided][:, None] * (1.0 - 1e-6)
     scores = core.scores(points[undecided])
     worst, by = np.full(undecided.size, -np.inf), np.zeros(undecided.size, dtype=np.intp)
     for row in np.flatnonzero(open_.any(axis=0)).tolist():
@@ -178,6 +183,7 @@ def single_deletions(
         drop = scores[some] - after
         by[some] = np.where(drop > worst[some], row, by[some])
         worst[some] = np.maximum(worst[some], drop)
+    found.limit = max(found.limit, 1)
     for j, drop, row in zip(undecided.tolist(), worst.tolist(), by.tolist(), strict=True):
         tolerance = 1e-9 * (abs(margins[j]) + abs(drop) + 1.0)
         if drop > margins[j] + tolerance:
