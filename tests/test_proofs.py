@@ -117,7 +117,7 @@ def test_law_fragile_groups_are_sound(seed, near):
     y = X @ [1.0, 2.0] + rng.normal(size=n)
     model = hf.erasable(LinearRegression(tol=0).fit(X, y), X, y)
     Q = np.c_[rng.normal(size=5), np.zeros(5)]
-    assert boxes(model.deletions(Q), 4).clusters[0].rows.tolist() == [2, 7, 11]
+    assert boxes(model.deletions(Q), 4, groups=True).clusters[0].rows.tolist() == [2, 7, 11]
     scores = model.scores(Q)
     drops = [np.zeros(5)]
     for k in range(1, 5):
@@ -424,3 +424,34 @@ def test_one_deletion_is_exact_for_logistic_regression_without_any_bound():
     assert proof.limit >= 1
     assert np.array_equal((proof["certified"].to_numpy() >= 1)[clear], (worst <= margin)[clear])
     assert (proof["attacked"][(worst > margin) & clear] == 1).all()
+
+
+def test_two_fragile_groups_and_the_joint_bound(rng):
+    """Two rare flags: certificates and the joint ceiling against enumeration."""
+    n = 26
+    flags = np.zeros((n, 2))
+    flags[[2, 7], 0] = 1.0
+    flags[[11, 13], 1] = 1.0
+    X = np.c_[rng.uniform(-1, 1, size=n), flags]
+    y = X @ [1.0, 2.0, -1.0] + rng.normal(size=n)
+    model = hf.erasable(LinearRegression(tol=0).fit(X, y), X, y)
+    Q = np.c_[rng.normal(size=6), np.zeros((6, 2))]
+    assert len(boxes(model.deletions(Q), 4, groups=True).clusters) == 2
+    design, queries = np.c_[np.ones(n), X], np.c_[np.ones(6), Q]
+    scores = model.scores(Q)
+    worst = np.zeros((5, 6))
+    for k in range(1, 5):
+        sets = np.array(list(itertools.combinations(range(n), k)))
+        keep = np.ones((len(sets), n))
+        np.put_along_axis(keep, sets, 0.0, axis=1)
+        grams = np.einsum("si,ij,ik->sjk", keep, design, design)
+        theta = np.einsum("sjk,sk->sj", np.linalg.pinv(grams, hermitian=True), (keep * y) @ design)
+        worst[k] = np.maximum(worst[k - 1], np.max(scores - theta @ queries.T, axis=0))
+    for j, level, factor in itertools.product(range(6), (2, 3, 4), (1 - 1e-4, 1 + 1e-4, 1.1)):
+        margin = worst[level, j] * factor
+        proof = hf.certify(model, Q[[j]], float(scores[j] - margin), max_deletions=4)
+        assert worst[proof["certified"].iloc[0], j] <= margin * (1 + 1e-8)
+    # one set against all recourses: the bound of `optimal` must not forget the fragile rows
+    target = float(np.min(scores)) - 0.1
+    plan = hf.search(model, Q, target, max_deletions=3, method="optimal", time_limit=5.0)
+    assert np.all(plan.upper >= plan.predicted - 1e-12)

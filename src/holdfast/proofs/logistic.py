@@ -161,7 +161,7 @@ def single_deletions(
     A row is left open for a recourse where its Newton effect plus remainder passes the margin;
     where there is no bound at all, every row is. Out of time, nothing is claimed.
     """
-    undecided = np.flatnonzero((found.certified == 0) & (found.attacked != 1))
+    undecided = np.flatnonzero(found.certified == 0)  # a Newton step's claim is checked too
     if undecided.size == 0:
         return
     able = np.ones(core.rows.n, dtype=bool)
@@ -190,3 +190,5 @@ def single_deletions(
             found.attacked[j], found.witness[j] = 1, (row,)
         elif drop < margins[j] - tolerance:
             found.certified[j], found.bound[j] = 1, max(drop, 0.0)
+            if found.attacked[j] == 1:
+                found.attacked[j], found.witness[j] = 0, ()

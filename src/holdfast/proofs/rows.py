@@ -93,7 +93,7 @@ def verdicts(
         From the boxes, what the formula may miss of a true effect; nothing where it is exact.
     """
     q = margins.size
-    found = boxes(deletions, budget)
+    found = boxes(deletions, budget, groups=remainder is None)
     missed = Missed(np.zeros((q, budget + 1)), np.zeros((budget + 1, deletions.rows.n)), budget)
     if remainder is not None:
         missed = remainder(found)
@@ -151,7 +151,7 @@ class _Candidates:
     def __init__(self, deletions: Deletions, found: Boxes, missed: Missed, limit: int):
         self.deletions, self.missed = deletions, missed
         n, q = deletions.rows.n, int(np.prod(deletions.shape))
-        kept = min(KEPT, n)
+        kept = min(max(KEPT, 2 * limit), n)
         self.values, self.places = np.zeros((q, kept)), np.zeros((q, kept), np.int64)
         self.rest = np.zeros(q)
         low, high = found.low[limit], found.high[limit]
@@ -315,9 +315,17 @@ class _Refined:
         ranked = -np.sort(-np.maximum(after, ceiling[:, None]), axis=1)
         sums = np.concatenate([np.zeros((len(base), 1)), np.cumsum(ranked, axis=1)], axis=1)
         left = np.minimum(np.maximum(k - sizes, 0), ranked.shape[1])
-        bound = base + sums[np.arange(len(base)), left] + others
+        # what deleting the part does to the other groups' own effects comes on top
+        spill = [
+            float(other.reach[k]) * cluster.towards(other)
+            for place, other in enumerate(self.boxes.clusters)
+            if place != number
+        ]
+        rest = others + sum(spill) * cluster.widths(c)
+        bound = base + sums[np.arange(len(base)), left] + rest
         threshold = self.proof[k]
         for t in np.flatnonzero((bound > threshold) & (sizes <= k)).tolist():
+            others = float(rest[t])
             if base[t] > self.margin + self.error:
                 return 1, tuple(cluster.rows[cluster.parts[t]].tolist())
             if left[t] == 0:
@@ -411,19 +419,20 @@ class _Refined:
         inside = P / (-root[rows, None] * root[rows])
         np.fill_diagonal(inside, 0.0)
         tight = self._tightened(rows, inside, k, k - 1, np.zeros(rows.size))
-        if closed:
-            return *tight, True
+        if closed or k > rows.size:
+            return *tight, closed
         outside = np.setdiff1d(np.flatnonzero(self.deletions.deletable), rows)
         reach = np.maximum(np.abs(self.boxes.low[k]), np.abs(self.boxes.high[k])) * root
         E = self.deletions.coupling(rows)[outside].T / (root[rows, None] * root[outside])
         ties = np.abs(E) * reach[outside]
-        ties = -np.sort(-np.partition(ties, ties.shape[1] - k, axis=1)[:, -k:], axis=1)
+        most = min(k, outside.size)
+        ties = -np.sort(-np.partition(ties, outside.size - most, axis=1)[:, -most:], axis=1)
         ties = np.cumsum(ties, axis=1) * (1.0 + 1e-10)
         gains = self._gains(k)
         gains[alive] = 0.0
         weakest = max(float(gains.max()), 0.0 if self.whole else float(self.lists.rest[self.j]))
         for b, partners in ((1, k - 2), (k, k - 3)):  # one stranger; two or more
-            lo, hi = self._tightened(rows, inside, k, partners, ties[:, b - 1])
+            lo, hi = self._tightened(rows, inside, k, partners, ties[:, min(b, most) - 1])
             best = -np.sort(-(np.maximum(np.maximum(c * lo, c * hi), 0.0) + charge))
             sums = np.concatenate([[0.0], np.cumsum(best)])
             numbers = np.array([1]) if b == 1 else np.arange(2, k + 1)
@@ -451,7 +460,10 @@ class _Refined:
 
     def _attack(self, certified: int, budget: int, limit: int, deadline: float) -> tuple[int, ...]:
         """A set that breaks it, as small as a quick search finds; () for none."""
-        alive = np.argsort(-self._gains(max(limit, 1)) if limit else -np.abs(self.c))[:256]
+        if limit == 0 and not self.whole:  # without a box there is no list of candidates
+            self._take_all()
+        alone = self.c * self.deletions.single_steps[self.rows]
+        alive = np.argsort(-alone, kind="stable")[:256]
         rows = self.rows[alive]
         witness = np.zeros(budget, dtype=np.int64)
         size = greedy_one(

@@ -54,10 +54,14 @@ class Boxes:
     clusters: list[Cluster] = field(default_factory=list)
 
 
-def boxes(deletions: Deletions, budget: int, passes: int = 4) -> Boxes:
-    """Boxes for every ``k`` from 1 to ``budget``, as far as they exist."""
+def boxes(deletions: Deletions, budget: int, passes: int = 4, groups: bool = False) -> Boxes:
+    """Boxes for every ``k`` from 1 to ``budget``, as far as they exist.
+
+    ``groups``: where they end early, bound small groups of fragile rows as one. Their own boxes
+    are then 0, so that only a caller that adds what the clusters can do may ask for it.
+    """
     found = _boxes(deletions, budget, passes, [])
-    if found.limit < budget:
+    if groups and found.limit < budget:
         clusters = find_clusters(deletions, budget)
         if clusters:
             with_clusters = _boxes(deletions, budget, passes, clusters)
