@@ -120,6 +120,11 @@ class Deletions(ABC):
         effects *= self.single_steps
         return effects
 
+    @property
+    def lengths(self) -> Array:
+        """How long each functional is, (functionals,): what entries of ``C`` are small beside."""
+        return np.ones(int(np.prod(self.shape)))
+
     @cached_property
     def single_steps(self) -> Array:
         """``r_i / P_ii``, NaN where a row cannot go alone."""
@@ -172,6 +177,10 @@ class LowRankDeletions(Deletions):
     exact: bool = True
     move: Move | None = field(default=None, repr=False)
     floor: float = FLOOR
+
+    @property
+    def lengths(self) -> Array:
+        return np.linalg.norm(self.queries, axis=1)
 
     def columns(self, rows: Positions | slice) -> Array:
         return self.queries @ self.factor[rows].T

@@ -83,6 +83,14 @@ def erasable(
     return model
 
 
+def refuse_other_models(model: Any) -> None:
+    """Refuse what :func:`erasable` did not return."""
+    if not isinstance(model, ErasableModel):
+        raise HoldfastError(
+            f"model must be what hf.erasable(fitted, X, y) returns, got {type(model).__name__}"
+        )
+
+
 class ErasableModel:
     """What :func:`erasable` returns: a model that knows what its scores would be without a row.
 

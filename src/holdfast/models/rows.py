@@ -14,6 +14,7 @@ from holdfast.errors import HoldfastError, SingularDeletionError
 
 Array = npt.NDArray[np.float64]
 Positions = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,15 @@ import pandas as pd
 from holdfast.arguments import budget_of, finite_number, finite_score
 from holdfast.errors import HoldfastError
 from holdfast.instability import points_of
-from holdfast.models.erasable import ErasableModel
+from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.inputs import take
 from holdfast.models.kernel import KernelCore
 from holdfast.models.logistic import LogisticCore
-from holdfast.models.rows import Array
+from holdfast.models.rows import Array, Mask
 from holdfast.proofs.confirm import scores_without
 from holdfast.proofs.logistic import missed_by_newton, single_deletions
 from holdfast.proofs.result import Proof, made
-from holdfast.proofs.rows import Mask, Verdicts, verdicts
+from holdfast.proofs.rows import Verdicts, verdicts
 from holdfast.proofs.subjects import verdicts_by_subject
 from holdfast.searches import search
 from holdfast.searches.units import Units
@@ -75,10 +75,7 @@ def certify(
     >>> bool(proof.rerun().dropna().all())         # every witness breaks its recourse when refitted
     True
     """
-    if not isinstance(model, ErasableModel):
-        raise HoldfastError(
-            f"model must be what hf.erasable(fitted, X, y) returns, got {type(model).__name__}"
-        )
+    refuse_other_models(model)
     target = finite_score(target)
     if finite_number("time_limit", time_limit) < 0:
         raise HoldfastError(f"time_limit must not be negative, got {time_limit!r}")

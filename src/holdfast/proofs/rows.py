@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.models.deletions import Deletions, LowRankDeletions
-from holdfast.models.rows import Array, Positions
+from holdfast.models.rows import Array, Mask, Positions
 from holdfast.searches.box import Boxes, boxes
 from holdfast.searches.box_loops import (
     branch,
@@ -20,7 +20,6 @@ from holdfast.searches.box_loops import (
     sums_of_largest,
 )
 
-Mask = npt.NDArray[np.bool_]
 #: rows kept per recourse; entries of a tile of C; nodes of one recourse's tree
 KEPT, _TILE, NODES = 128, 1 << 22, 20_000
 #: rows of a core: what a tree is grown on where the bounds leave more
@@ -68,7 +67,6 @@ class Verdicts:
     bound: Array
     singular: Mask
     limit: int
-    nodes: int = 0
     boxes: Boxes | None = field(default=None, repr=False)
     missed: Missed | None = field(default=None, repr=False)
 
@@ -104,27 +102,31 @@ def verdicts(
         reached[:, k] = lists.reach(found, k)
     reached *= 1.0 + 1e-10
     proof = margins[:, None] - errors[:, None] - 1e-9 * reached
+    result = by_bound(reached, proof, _touched_by_singular(deletions))
+    result.boxes, result.missed = found, missed
+    for j in np.flatnonzero((result.certified < budget) & ~result.singular).tolist():
+        _Refined(deletions, found, lists, j, margins[j], errors[j], proof[j]).into(
+            result, budget, deadline
+        )
+    result.singular |= (result.certified == lists.cap) & (result.attacked != lists.cap + 1)
+    return result
+
+
+def by_bound(reached: Array, proof: Array, singular: Mask) -> Verdicts:
+    """What bounds alone certify: ``reached`` and ``proof`` are (q, limit + 1), ``k`` = 0 first."""
+    q, limit = len(reached), reached.shape[1] - 1
     proven = reached <= proof
     proven[:, 0] = True
     certified = np.where(proven.all(axis=1), limit, np.argmin(proven, axis=1) - 1)
-    singular = _touched_by_singular(deletions)
     certified[singular] = 0
-    result = Verdicts(
+    return Verdicts(
         certified=certified,
         attacked=np.zeros(q, dtype=np.intp),
         witness=[()] * q,
         bound=reached[np.arange(q), certified],
         singular=singular,
         limit=limit,
-        boxes=found,
-        missed=missed,
     )
-    for j in np.flatnonzero((certified < budget) & ~result.singular).tolist():
-        _Refined(deletions, found, lists, j, margins[j], errors[j], proof[j]).into(
-            result, budget, deadline
-        )
-    result.singular |= (result.certified == lists.cap) & (result.attacked != lists.cap + 1)
-    return result
 
 
 def _touched_by_singular(deletions: Deletions) -> Mask:
@@ -138,10 +140,7 @@ def _touched_by_singular(deletions: Deletions) -> Mask:
     if alone.size == 0:
         return np.zeros(q, dtype=bool)
     touched = np.abs(deletions.columns(alone))
-    scale = np.ones(q)
-    if isinstance(deletions, LowRankDeletions):
-        scale = np.linalg.norm(deletions.queries, axis=1)
-    found: Mask = np.any(touched > 1e-7 * scale[:, None], axis=1)
+    found: Mask = np.any(touched > 1e-7 * deletions.lengths[:, None], axis=1)
     return found
 
 
@@ -179,11 +178,8 @@ class _Candidates:
         self.cluster_gains: list[Array] = []
         self.cap = np.full(len(self.values), 10**6, dtype=np.intp)
         columns = [self.deletions.columns(cluster.rows) for cluster in found.clusters]
-        scale = np.ones(len(self.values))
-        if isinstance(self.deletions, LowRankDeletions):
-            scale = np.linalg.norm(self.deletions.queries, axis=1)
         for cluster, C in zip(found.clusters, columns, strict=True):
-            self.cap = np.minimum(self.cap, cluster.first_touch(C, scale) - 1)
+            self.cap = np.minimum(self.cap, cluster.first_touch(C, self.deletions.lengths) - 1)
         for k in range(found.limit + 1):
             gains = [c.gains(C, k) for c, C in zip(found.clusters, columns, strict=True)]
             self.cluster_gains.append(np.array(gains).reshape(len(gains), len(self.values)))

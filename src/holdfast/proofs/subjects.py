@@ -20,8 +20,8 @@ import numpy as np
 from scipy import linalg, sparse
 
 from holdfast.models.deletions import Deletions, LowRankDeletions
-from holdfast.models.rows import Array
-from holdfast.proofs.rows import Mask, Verdicts
+from holdfast.models.rows import Array, Mask
+from holdfast.proofs.rows import Verdicts, by_bound
 from holdfast.searches.box import Lists
 from holdfast.searches.units import Units
 
@@ -59,20 +59,8 @@ def verdicts_by_subject(
         gains = np.maximum(direct + widths * excess, 0.0)
         bound[:, k] = np.partition(gains, count - k, axis=1)[:, -k:].sum(axis=1)
     bound *= 1.0 + 1e-9
-    proof = margins - errors
-    proven = bound[:, : limit + 1] <= proof[:, None]
-    proven[:, 0] = True
-    certified = np.where(proven.all(axis=1), limit, np.argmin(proven, axis=1) - 1)
-    certified[touched] = 0
-    result = Verdicts(
-        certified=certified,
-        attacked=np.zeros(q, dtype=np.intp),
-        witness=[()] * q,
-        bound=bound[np.arange(q), certified],
-        singular=touched,
-        limit=limit,
-    )
-    for j in np.flatnonzero((certified < budget) & ~touched).tolist():
+    result = by_bound(bound[:, : limit + 1], (margins - errors)[:, None], touched)
+    for j in np.flatnonzero((result.certified < budget) & ~touched).tolist():
         if time.monotonic() > deadline:
             break
         _attack(result, deletions, units, direct[j], j, budget, float(margins[j] + errors[j]))
@@ -114,10 +102,7 @@ def _whitening(deletions: Deletions, units: Units) -> tuple[sparse.csr_array, Ma
         fine = values > deletions.floor
         if not fine.all():
             c = np.abs(deletions.columns(rows) @ vectors[:, ~fine])
-            scale = 1.0
-            if isinstance(deletions, LowRankDeletions):
-                scale = np.linalg.norm(deletions.queries, axis=1)[:, None]
-            touched |= np.any(c > 1e-7 * scale, axis=1)
+            touched |= np.any(c > 1e-7 * deletions.lengths[:, None], axis=1)
         root = np.where(fine, values, 1.0) ** -0.5 * fine
         blocks.append((vectors * root) @ vectors.T)
     return sparse.csr_array(sparse.block_diag(blocks, format="csr")), touched

@@ -20,7 +20,7 @@ from holdfast.arguments import (
     refuse_unknown_options,
 )
 from holdfast.errors import HoldfastError
-from holdfast.models.erasable import ErasableModel
+from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.inputs import table as checked_table
 from holdfast.models.rows import Array
 from holdfast.recourse.actionability import Actionability
@@ -308,10 +308,7 @@ def _scores(model: ErasableModel, row: pd.DataFrame) -> bool:
 
 def check_settings(model: Any, overshoot: Any, cost: Any) -> None:
     """Refuse what is no model, no overshoot or no cost."""
-    if not isinstance(model, ErasableModel):
-        raise HoldfastError(
-            f"model must be what hf.erasable(fitted, X, y) returns, got {type(model).__name__}"
-        )
+    refuse_other_models(model)
     if finite_number("overshoot", overshoot, "a number from 0") < 0:
         raise HoldfastError(f"overshoot must be a number from 0, got {overshoot!r}")
     if cost not in ("l1", "l2"):

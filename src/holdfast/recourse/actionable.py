@@ -20,10 +20,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from holdfast.errors import HoldfastError, UnsupportedModelError
-from holdfast.models.rows import Array
+from holdfast.models.rows import Array, Mask
 from holdfast.recourse.cheapest import cheapest_change
 from holdfast.recourse.problem import Problem
-from holdfast.recourse.space import Mask
 
 #: links one person's program may have: each doubles the number of programs
 MOST_LINKS = 8

@@ -22,11 +22,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
 from holdfast.errors import HoldfastError
-from holdfast.models.rows import Array
+from holdfast.models.rows import Array, Mask
 from holdfast.recourse.problem import Problem
 from holdfast.recourse.scfe import descended
 from holdfast.recourse.settle import settled
-from holdfast.recourse.space import Mask
 
 
 def cem(

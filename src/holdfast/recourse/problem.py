@@ -12,8 +12,8 @@ import pandas as pd
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.design import LinearScores
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.rows import Array, Positions
-from holdfast.recourse.space import Mask, Space
+from holdfast.models.rows import Array, Mask, Positions
+from holdfast.recourse.space import Space
 
 #: how far beside its grid a value may lie, in steps: rounding, nothing else
 ON_GRID = 1e-6

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.models.rows import Array, Positions
+from holdfast.models.rows import Array, Mask, Positions
 from holdfast.recourse.problem import Problem
-from holdfast.recourse.space import Mask
 
 
 def settled(problem: Problem, Z: Array, reset: bool = False) -> Array:

@@ -17,10 +17,9 @@ import pandas as pd
 
 from holdfast.errors import HoldfastError
 from holdfast.models.inputs import near_name
-from holdfast.models.rows import Array
+from holdfast.models.rows import Array, Mask
 from holdfast.recourse.actionability import Actionability, Feature, Link, is_category
 
-Mask = npt.NDArray[np.bool_]
 _PLAIN = [np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")]
 
 

@@ -189,6 +189,19 @@ def reach(
 
 
 @_compiled
+def _column_without(P: Array, columns: Array, gone: Any, depth: int, at: int) -> Array:
+    """Column ``at`` of ``P`` after the deletion of ``gone[:depth]``, kept as ``columns[depth]``."""
+    column = columns[depth]
+    for i in range(column.size):
+        column[i] = P[i, at]
+    for t in range(depth):
+        weight = columns[t, at] / columns[t, gone[t]]
+        for i in range(column.size):
+            column[i] -= weight * columns[t, i]
+    return column
+
+
+@_compiled
 def branch(
     c: Array,
     r: Array,
@@ -279,13 +292,7 @@ def branch(
             return 2, 0, nodes
         # delete row ``at``: an exact Schur update of everything that is left
         open_[depth, at] = False
-        column = columns[depth]
-        for i in range(s):
-            column[i] = P[i, at]
-        for t in range(depth):
-            weight = columns[t, at] / columns[t, chosen[t]]
-            for i in range(s):
-                column[i] -= weight * columns[t, i]
+        column = _column_without(P, columns, chosen, depth, at)
         pivot = column[at]
         chosen[depth] = at
         step = rs[depth, at] / pivot
@@ -321,13 +328,7 @@ def greedy_one(c: Array, r: Array, P: Array, budget: int, margin: float, witness
                     at = i
         if at < 0:
             return 0
-        column = columns[depth]
-        for i in range(s):
-            column[i] = P[i, at]
-        for t in range(depth):
-            weight = columns[t, at] / columns[t, witness[t]]
-            for i in range(s):
-                column[i] -= weight * columns[t, i]
+        column = _column_without(P, columns, witness, depth, at)
         witness[depth] = at
         base += best
         if base > margin:
