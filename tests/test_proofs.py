@@ -89,7 +89,7 @@ def test_law_certificates_are_sound(family, seed, heavy, near):
 @given(seed=st.integers(0, 2**32 - 1), near=st.sampled_from([1e-6, 1e-3, 0.05]))
 def test_law_short_lists_and_small_cores_are_sound(family, seed, near):
     """The paths that large problems take, forced on small ones."""
-    from holdfast.proofs import rows
+    from holdfast.proofs import candidates, refined
     from holdfast.searches import box
 
     rng = np.random.default_rng(seed)
@@ -99,9 +99,9 @@ def test_law_short_lists_and_small_cores_are_sound(family, seed, near):
     margins = drops[level, np.arange(len(Q))] * (1 + near * rng.choice([-1.0, 1.0], size=len(Q)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(box, "KEPT", 4)
-        patch.setattr(rows, "KEPT", 5)
-        patch.setattr(rows, "CORE", 6)
-        patch.setattr(rows, "QUICK", 3)
+        patch.setattr(candidates, "KEPT", 5)
+        patch.setattr(refined, "CORE", 6)
+        patch.setattr(refined, "QUICK", 3)
         check_soundness(model, Q, drops, margins, 3)
 
 

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from holdfast.proofs import certify
     from holdfast.proofs.result import Proof
     from holdfast.recourse import find_recourse
-    from holdfast.recourse.actionability import Actionability, Feature, Link
+    from holdfast.recourse.actionability import Actionability
     from holdfast.recourse.issued import issued_recourse
     from holdfast.recourse.result import Recourse
+    from holdfast.recourse.rules import Feature, Link
     from holdfast.searches import search
     from holdfast.searches.plan import Plan
 
@@ -55,8 +56,8 @@ _HOME = {
     "WideReLURegressor": "holdfast.models.wide",
     "search": "holdfast.searches",
     "Actionability": "holdfast.recourse.actionability",
-    "Feature": "holdfast.recourse.actionability",
-    "Link": "holdfast.recourse.actionability",
+    "Feature": "holdfast.recourse.rules",
+    "Link": "holdfast.recourse.rules",
     "Recourse": "holdfast.recourse.result",
     "find_recourse": "holdfast.recourse",
     "Proof": "holdfast.proofs.result",

@@ -16,10 +16,11 @@ from holdfast.models.inputs import take
 from holdfast.models.kernel import KernelCore
 from holdfast.models.logistic import LogisticCore
 from holdfast.models.rows import Array, Mask
+from holdfast.proofs.candidates import Verdicts
 from holdfast.proofs.confirm import scores_without
 from holdfast.proofs.logistic import missed_by_newton, single_deletions
 from holdfast.proofs.result import Proof, made
-from holdfast.proofs.rows import Verdicts, verdicts
+from holdfast.proofs.rows import verdicts
 from holdfast.proofs.subjects import verdicts_by_subject
 from holdfast.searches import search
 from holdfast.searches.units import Units

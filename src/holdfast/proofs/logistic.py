@@ -48,7 +48,7 @@ import numpy as np
 from holdfast.models.deletions import LowRankDeletions
 from holdfast.models.logistic import LogisticCore
 from holdfast.models.rows import Array
-from holdfast.proofs.rows import Missed, Verdicts
+from holdfast.proofs.candidates import Missed, Verdicts
 from holdfast.searches.box import Boxes, hat_row_sums, newton_moves
 
 

@@ -21,7 +21,8 @@ from scipy import linalg, sparse
 
 from holdfast.models.deletions import Deletions, LowRankDeletions
 from holdfast.models.rows import Array, Mask
-from holdfast.proofs.rows import Verdicts, by_bound
+from holdfast.proofs.candidates import Verdicts
+from holdfast.proofs.rows import by_bound
 from holdfast.searches.box import Lists
 from holdfast.searches.units import Units
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import pairwise
-from numbers import Real
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,151 +15,8 @@ import pandas as pd
 from holdfast.errors import HoldfastError
 from holdfast.models.inputs import near_name
 from holdfast.models.inputs import table as checked_table
-
-DIRECTIONS = ("any", "up", "down", "frozen")
-#: words in a column's name that make an inferred feature frozen: nobody is told to change these
-IMMUTABLE = {
-    *("age", "birth", "birthdate", "birthday", "born", "dob", "disability", "ethnic", "ethnicity"),
-    *("gender", "nationality", "race", "religion", "sex"),
-}
-
-
-@dataclass(frozen=True)
-class Feature:
-    """How one feature may change.
-
-    Parameters
-    ----------
-    direction : {"any", "up", "down", "frozen"}
-    low, high : float, optional
-        The range a recourse must lie in.
-    step : float, optional
-        Changes are multiples of it, counted from the person's own value.
-    integer : bool
-        A recourse has a whole number here.
-    allowed : sequence, optional
-        For categories: those a recourse may have (a person may always keep their own).
-    cost : float, optional
-        What a change by 1 costs (a category: what a switch costs); by default the inverse of the
-        column's median absolute deviation.
-    widen : bool
-        Whether somebody beyond the range may stay where they are (ranges that are inferred).
-    """
-
-    direction: str = "any"
-    low: float | None = None
-    high: float | None = None
-    step: float | None = None
-    integer: bool = False
-    allowed: tuple[Any, ...] | None = None
-    cost: float | None = None
-    widen: bool = False
-
-    def __post_init__(self) -> None:
-        if self.direction not in DIRECTIONS:
-            raise HoldfastError(f"direction must be one of {DIRECTIONS}, got {self.direction!r}")
-        for name in ("low", "high", "step", "cost"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, _number(name, value))
-        if self.low == np.inf or self.high == -np.inf:
-            raise HoldfastError("the range is empty: low must be below ∞ and high above −∞")
-        if self.step is not None and not 0 < self.step < np.inf:
-            raise HoldfastError(f"step must be a number above 0, got {self.step!r}")
-        if self.cost is not None and not 0 < self.cost < np.inf:
-            raise HoldfastError(
-                f"cost must be a number above 0, got {self.cost!r} (a feature nobody can afford "
-                "to change is frozen)"
-            )
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise HoldfastError(f"the range is empty: low={self.low:g} is above high={self.high:g}")
-        if not isinstance(self.integer, bool):
-            raise HoldfastError(f"integer must be true or false, got {self.integer!r}")
-        if self.integer and self.step is not None and not float(self.step).is_integer():
-            raise HoldfastError(f"integer and step={self.step:g} contradict each other")
-        whole = self.integer and self.low is not None and self.high is not None
-        if whole and np.ceil(self.low) > np.floor(self.high):  # type: ignore[arg-type]
-            raise HoldfastError(f"there is no whole number between {self.low:g} and {self.high:g}")
-        if self.allowed is not None:
-            if isinstance(self.allowed, str) or not isinstance(self.allowed, Sequence):
-                raise HoldfastError(f"allowed must be a list of categories, got {self.allowed!r}")
-            object.__setattr__(self, "allowed", tuple(self.allowed))
-
-    @classmethod
-    def of(cls, name: Any, given: Any) -> Feature:
-        """A feature from a mapping, a direction, or itself; errors name the feature."""
-        if isinstance(given, Feature):
-            return given
-        if isinstance(given, str):
-            given = {"direction": given}
-        if not isinstance(given, Mapping):
-            raise HoldfastError(
-                f"feature {name!r} must be a direction or a table of settings, got {given!r}"
-            )
-        settings = dict(given)
-        if "range" in settings:
-            ends = settings.pop("range")
-            if not isinstance(ends, Sequence) or isinstance(ends, str) or len(ends) != 2:
-                raise HoldfastError(f"feature {name!r}: range must be [low, high], got {ends!r}")
-            if "low" in settings or "high" in settings:
-                raise HoldfastError(f"feature {name!r}: give range, or low and high, not both")
-            settings.update(low=ends[0], high=ends[1])
-        if "frozen" in settings:
-            frozen = settings.pop("frozen")
-            if not isinstance(frozen, bool):
-                raise HoldfastError(f"feature {name!r}: frozen must be true or false")
-            if (settings.get("direction", "frozen") == "frozen") != frozen and (
-                frozen or "direction" in settings
-            ):
-                raise HoldfastError(
-                    f"feature {name!r}: frozen and direction={settings['direction']!r} contradict "
-                    "each other"
-                )
-            if frozen:
-                settings["direction"] = "frozen"
-        known = [f.name for f in fields(cls)]
-        _refuse_unknown(settings, [*known, "range", "frozen"], f"feature {name!r}")
-        try:
-            return cls(**settings)
-        except HoldfastError as wrong:
-            raise HoldfastError(f"feature {name!r}: {wrong}") from None
-
-
-@dataclass(frozen=True)
-class Link:
-    """A one-way implication: raising ``when`` by 1 moves ``then`` by at least ``by``.
-
-    A new degree makes a person older: ``Link(when="degrees", then="age", by=3)``. Nothing follows
-    from lowering ``when``, and ``then`` may change on its own. A category is named
-    ``"column=category"``: switching to it counts as raising it by 1.
-    """
-
-    when: str
-    then: str
-    by: float = 1.0
-
-    def __post_init__(self) -> None:
-        for end in (self.when, self.then):
-            if not isinstance(end, Hashable):
-                raise HoldfastError(f"a link names features, got {end!r}")
-        object.__setattr__(self, "by", _number("a link's by", self.by))
-        if not np.isfinite(self.by) or self.by == 0:
-            raise HoldfastError(f"a link's by must be finite and not 0, got {self.by!r}")
-        if self.when == self.then:
-            raise HoldfastError(f"{self.when!r} is linked to itself")
-
-    @classmethod
-    def of(cls, given: Any) -> Link:
-        """A link from a mapping or itself."""
-        if isinstance(given, Link):
-            return given
-        if not isinstance(given, Mapping):
-            raise HoldfastError(f"a link must be a table with when, then and by, got {given!r}")
-        _refuse_unknown(given, ["when", "then", "by"], "a link")
-        missing = [key for key in ("when", "then") if key not in given]
-        if missing:
-            raise HoldfastError(f"a link has no {missing[0]!r}: it needs when, then and by")
-        return cls(**given)
+from holdfast.recourse.inference import inferred, one_hot_groups
+from holdfast.recourse.rules import Feature, Link, refuse_unknown
 
 
 @dataclass(frozen=True)
@@ -255,7 +109,7 @@ class Actionability:
 
     @classmethod
     def _of_table(cls, given: Mapping[str, Any], what: str) -> Actionability:
-        _refuse_unknown(given, ["features", "one_hot", "links", "weights"], what)
+        refuse_unknown(given, ["features", "one_hot", "links", "weights"], what)
         return cls(**given)
 
     @classmethod
@@ -304,13 +158,13 @@ class Actionability:
         table = checked_table(X, "the table")
         if not isinstance(table, pd.DataFrame):
             table = pd.DataFrame(table).infer_objects()
-        groups = _one_hot_groups(table)
+        groups = one_hot_groups(table)
         grouped = {column: group for group, columns in groups.items() for column in columns}
         features, reasons = {}, {}
         for name in table.columns:
             what = grouped.get(name, name)
             if what not in features:
-                features[what], reasons[what] = _inferred(what, table[name], name in grouped)
+                features[what], reasons[what] = inferred(what, table[name], name in grouped)
         for name, given in changes.items():
             if name not in features:
                 hint = near_name(name, features)
@@ -376,22 +230,6 @@ class Actionability:
         return "\n".join(lines) + "\n"
 
 
-def _number(name: str, value: Any) -> float:
-    try:
-        if isinstance(value, Real) and not isinstance(value, bool) and float(value) == value:
-            return value if isinstance(value, int) else float(value)
-    except OverflowError:
-        pass
-    raise HoldfastError(f"{name} must be a number, got {value!r}")
-
-
-def _refuse_unknown(given: Mapping[str, Any], known: list[str], what: str) -> None:
-    for key in given:
-        if key not in known:
-            hint = near_name(key, known) or f"; known are {', '.join(known)}"
-            raise HoldfastError(f"{what} has the unknown setting {key!r}{hint}")
-
-
 def _refuse_circles(links: Sequence[Link]) -> None:
     after: dict[str, list[str]] = {}
     for link in links:
@@ -421,59 +259,3 @@ def _toml(value: Any) -> str:
         return "inf" if value > 0 else "-inf"
     plain = value if isinstance(value, bool | int | float) else str(value)
     return json.dumps(plain, ensure_ascii=False)
-
-
-def is_category(column: pd.Series) -> bool:
-    """Whether a column holds text, truth values or categories rather than numbers."""
-    if pd.api.types.is_bool_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype):
-        return True
-    if pd.api.types.is_numeric_dtype(column):
-        return False
-    return any(isinstance(value, str | bool | np.bool_) for value in column.dropna())
-
-
-def _is_indicator(column: pd.Series) -> bool:
-    values = set(pd.unique(column.dropna()))
-    return pd.api.types.is_numeric_dtype(column) and values <= {0, 1} and not column.isna().any()
-
-
-def _one_hot_groups(table: pd.DataFrame) -> dict[str, list[Any]]:
-    """0/1 columns with a prefix in common (up to the last ``_``, ``=``, ``:``) that sum to 1."""
-    by_prefix: dict[str, list[Any]] = {}
-    for name in table.columns:
-        prefix = re.match(r"(.+)[_=:]", str(name))
-        if prefix and _is_indicator(table[name]):
-            by_prefix.setdefault(prefix[1], []).append(name)
-    return {
-        prefix: columns
-        for prefix, columns in by_prefix.items()
-        if len(columns) > 1
-        and prefix not in table.columns
-        and bool((table[columns].sum(axis=1) == 1).all())
-    }
-
-
-def _inferred(name: Any, column: pd.Series, grouped: bool) -> tuple[Feature, str]:
-    immutable = bool(IMMUTABLE.intersection(_words(str(name))))
-    direction = "frozen" if immutable else "any"
-    why = ["the name speaks of something nobody can change"] if immutable else []
-    if grouped:
-        return Feature(direction), "; ".join([*why, "0/1 columns that sum to 1"])
-    if is_category(column):
-        return Feature(direction), "; ".join([*why, "categories"])
-    values = pd.to_numeric(column, errors="coerce").dropna()
-    if values.nunique() <= 1:
-        return Feature("frozen"), "the same for everybody"
-    whole = bool((values % 1 == 0).all())
-    if immutable:
-        return Feature("frozen"), why[0]
-    low, high = float(values.min()), float(values.max())
-    said = "whole numbers in the range seen" if whole else "the range seen"
-    return Feature("any", low, high, integer=whole, widen=True), said
-
-
-def _words(name: str) -> list[str]:
-    """The words of a column's name: snake_case, camelCase, spaces and dots apart."""
-    ends = [0, *(m.start() for m in re.finditer(r"(?<=[a-z])(?=[A-Z])", name)), len(name)]
-    parts = " ".join(name[a:b] for a, b in pairwise(ends))
-    return [word for word in re.split(r"[^A-Za-z]+", parts.lower()) if word]

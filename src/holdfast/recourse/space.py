@@ -18,7 +18,9 @@ import pandas as pd
 from holdfast.errors import HoldfastError
 from holdfast.models.inputs import near_name
 from holdfast.models.rows import Array, Mask
-from holdfast.recourse.actionability import Actionability, Feature, Link, is_category
+from holdfast.recourse.actionability import Actionability
+from holdfast.recourse.inference import is_category
+from holdfast.recourse.rules import Feature, Link
 
 _PLAIN = [np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")]
 
