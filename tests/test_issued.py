@@ -98,8 +98,8 @@ def test_bad_tables(world, tmp_path):
     refused(tmp_path / "none.csv", "is not there")
     refused(tmp_path, "a directory")
     (tmp_path / "empty.csv").write_text("")
-    refused(tmp_path / "empty.csv", "cannot read the table")
+    refused(tmp_path / "empty.csv", "is empty")
     (tmp_path / "r.parquet").write_text("no parquet")
-    refused(tmp_path / "r.parquet", "cannot read the table")
+    refused(tmp_path / "r.parquet", "is not a Parquet file")
     with pytest.raises(hf.HoldfastError, match="people must be a frame"):
         hf.issued_recourse(model, X.to_numpy(), good, target=3.0)

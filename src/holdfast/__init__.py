@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.audits import audit
+    from holdfast.audits.result import Audit
     from holdfast.errors import (
         DataMismatchError,
         DriftWarning,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "Audit": "holdfast.audits.result",
+    "audit": "holdfast.audits",
     "DataMismatchError": "holdfast.errors",
     "DriftWarning": "holdfast.errors",
     "HoldfastError": "holdfast.errors",
@@ -67,6 +71,7 @@ _HOME = {
 
 __all__ = [
     "Actionability",
+    "Audit",
     "DataMismatchError",
     "DriftWarning",
     "ErasableModel",
@@ -84,6 +89,7 @@ __all__ = [
     "WideReLURegressor",
     "__version__",
     "action_instability",
+    "audit",
     "certify",
     "erasable",
     "find_recourse",

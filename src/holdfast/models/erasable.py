@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -22,7 +23,7 @@ from holdfast.models.linear import LinearCore
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
 from holdfast.models.reweighting import Reweighted
-from holdfast.models.rows import Array, TrainingRows
+from holdfast.models.rows import Array, Positions, TrainingRows, as_text
 
 
 def erasable(
@@ -298,18 +299,54 @@ class ErasableModel:
             raise HoldfastError(f"start must be 'fitted' or 'scratch', got {start!r}")
         gone = self.rows.positions(rows, subjects)
         keep = np.setdiff1d(np.arange(self.rows.n), gone)
-        X, y = inputs.take(self.X, keep), self.y[keep]
-        weights = None if self.sample_weight is None else self.sample_weight[keep]
+        return self.refitted_on(keep, refit_preprocessing=refit_preprocessing, start=start)
+
+    # beyond the four ----------------------------------------------------------------------
+
+    def refitted_on(
+        self, rows: Positions, *, refit_preprocessing: bool = True, start: str = "fitted"
+    ) -> ErasableModel:
+        """The same model fitted on these rows, each as often as named: a bootstrap sample, say."""
+        X, y = inputs.take(self.X, rows), self.y[rows]
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
         warm = None
         if start == "fitted" and hasattr(self.core, "polished"):
             warm = self.core.polished()
             if hasattr(self._final, "feature_names_in_"):
                 warm.feature_names_in_ = self._final.feature_names_in_
         refitted = self._refitted(self._queries(X, "X"), y, weights, refit_preprocessing, warm)
-        ids = None if self.rows.subjects is None else self.rows.subjects[keep]
+        ids = None if self.rows.subjects is None else self.rows.subjects[rows]
         return ErasableModel(refitted, X, y, ids, weights, self.favourable)
 
-    # beyond the four ----------------------------------------------------------------------
+    @cached_property
+    def row_ids(self) -> list[str]:
+        """The name of every training row, as text: the index of the frame."""
+        if not isinstance(self.X, pd.DataFrame):
+            raise HoldfastError(
+                "the training rows have no ids: X was an array. Pass a frame whose index names "
+                "them, or name rows by positions="
+            )
+        return [as_text(name) for name in self.X.index]
+
+    def positions_of(self, ids: Any) -> Positions:
+        """The rows people mean by ids: subjects where there are subjects, else row ids."""
+        if self.rows.subjects is not None:
+            return self.rows.positions(subjects=ids)
+        if isinstance(ids, str) or not isinstance(ids, Iterable):
+            ids = [ids]
+        wanted = [as_text(name) for name in ids]
+        where: dict[str, list[int]] = {}
+        for place, name in enumerate(self.row_ids):
+            where.setdefault(name, []).append(place)
+        unknown = [name for name in wanted if name not in where]
+        if unknown:
+            raise HoldfastError(
+                f"unknown id {unknown[0]!r} ({len(unknown)} of {len(wanted)} unknown); "
+                f"the training data have {self.rows.n} rows"
+            )
+        if len(set(wanted)) < len(wanted):
+            raise HoldfastError("an id is named twice")
+        return self.rows.positions([place for name in wanted for place in where[name]])
 
     def reweighted(self, omega: Any) -> Reweighted:
         """The fit as a function of row weights: ``w(ω)`` and the scores' derivatives in ω.

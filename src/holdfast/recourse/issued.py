@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.problem import make_problem
 from holdfast.recourse.result import Recourse
 from holdfast.recourse.space import Space
+from holdfast.tables import read_table
 
 
 def issued_recourse(
@@ -74,7 +74,7 @@ def issued_recourse(
     target = target_of(model, target, target_probability)
     if not isinstance(people, pd.DataFrame):
         raise HoldfastError("people must be a frame: recourses are matched to its ids")
-    table = issued if isinstance(issued, pd.DataFrame) else read_table(issued, id)
+    table = issued if isinstance(issued, pd.DataFrame) else read_table(issued, [id])
     if len(checked_table(table, "the issued recourses")) == 0:
         raise HoldfastError("the table of issued recourses is empty")
     own_ids, people = _ids(people, id, "people")
@@ -115,28 +115,6 @@ def issued_recourse(
         unfound="does not reach the target",
         without_recourse=len(below) - len(has),
     )
-
-
-def read_table(path: Any, id: str) -> pd.DataFrame:
-    """A CSV or Parquet file, with ids as text; errors say what to do."""
-    if not isinstance(path, str | Path):
-        raise HoldfastError(
-            f"recourses come as a frame or the path of a file, got {type(path).__name__}"
-        )
-    file = Path(path)
-    if not file.is_file():
-        kind = "a directory, not a file" if file.is_dir() else "not there"
-        raise HoldfastError(f"the file {str(path)!r} is {kind}")
-    try:
-        if file.suffix.lower() in (".parquet", ".pq"):
-            return pd.read_parquet(file)
-        return pd.read_csv(file, dtype={id: str}, keep_default_na=False, na_values=[""])
-    except ImportError:
-        raise HoldfastError(
-            f"reading {str(path)!r} needs pyarrow: pip install 'holdfast[parquet]'"
-        ) from None
-    except (ValueError, OSError) as failure:
-        raise HoldfastError(f"cannot read the table {str(path)!r}: {failure}") from None
 
 
 def _ids(table: pd.DataFrame, id: str, what: str) -> tuple[list[str], pd.DataFrame]:

@@ -237,6 +237,11 @@ class Space:
         lengths: Array = np.sqrt((moved**2).sum(axis=-1))
         return lengths
 
+    def distance(self, people: pd.DataFrame, points: pd.DataFrame, norm: str) -> Array:
+        """What it costs to get from one table's rows to another's."""
+        (start, kept, _), (end, held, _) = self.encoded(people), self.encoded(points)
+        return self.cost(np.where(kept | held, 0.0, end - start), norm)
+
 
 def as_numbers(cells: pd.Series) -> Array:
     """A column as floats; NaN for what is missing or no number."""

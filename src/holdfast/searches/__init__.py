@@ -248,7 +248,7 @@ def _random(
         spread=table.std(axis=0, ddof=1) if draws > 1 else np.zeros(budget + 1),
         draws=[[units.rows(order[:k]) for k in range(budget + 1)] for order in orders],
         skipped=[units.names[u] for u in impossible],
-        notes={"draws": draws},
+        notes={"draws": draws, "shares": table},
     )
 
 

@@ -1,0 +1,231 @@
+"""Why some rows are critical, how far advice moves, how well effects are predicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast import bounds as propositions
+from holdfast.errors import HoldfastError
+from holdfast.instability import action_instability
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.inputs import take
+from holdfast.models.refit import RefitCore
+from holdfast.models.rows import Array, Positions
+from holdfast.models.wide import WideCore
+from holdfast.recourse import METHODS, find_recourse
+from holdfast.recourse.result import Recourse
+from holdfast.searches import search
+
+#: the overshoots recourses are made for again, in standard deviations of the scores
+OVERSHOOTS = (0.001, 0.01, 0.05, 0.2)
+
+#: rows are told apart by fifths of leverage and residual
+FIFTHS = 5
+
+#: where all pairs of rows and recourses are looked at, this many recourses do
+SAMPLE = 200
+
+
+def has_algebra(model: ErasableModel) -> bool:
+    """Whether effects of deletions can be predicted at all."""
+    return not isinstance(model.core, RefitCore | WideCore)
+
+
+def sample_of(points: Any, rng: Any, most: int = SAMPLE) -> Any:
+    """Some recourses at random, all of them where there are few."""
+    if len(points) <= most:
+        return points
+    return take(points, np.sort(rng.choice(len(points), most, replace=False)))
+
+
+@dataclass(frozen=True)
+class Critical:
+    """How leverage and residual go with harm.
+
+    Attributes
+    ----------
+    cells : frame
+        For every fifth of leverage and of residual size: rows, and the mean harm of one of them:
+        the score it takes from a recourse when deleted alone, in median margins.
+    top : int
+        How many rows the most harmful hundredth are.
+    high_leverage, high_residual : float
+        The share of those in the highest fifth of either (a fifth would be chance).
+    """
+
+    cells: pd.DataFrame
+    top: int
+    high_leverage: float
+    high_residual: float
+
+
+def critical_rows(model: ErasableModel, points: Any, target: float, rng: Any) -> Critical | None:
+    """Where harmful rows lie between ordinary and atypical, fitted well and badly."""
+    if not has_algebra(model) or model.rows.n < 10 * FIFTHS:
+        return None
+    some = sample_of(points, rng)
+    deletions = model.deletions(some)
+    margins = model.scores(some) - target
+    scale = float(np.median(margins)) or model.score_unit
+    effects = deletions.single_effects()
+    harm = np.nanmean(np.maximum(effects, 0.0), axis=0) / scale
+    harm = np.nan_to_num(harm)
+    # the diagonal of P falls with leverage: 1 − h for linear models, (1 − h)/β for kernels
+    leverage, residual = _fifths(-deletions.diagonal), _fifths(np.abs(deletions.residuals))
+    table = pd.DataFrame({"leverage": leverage, "residual": residual, "harm": harm})
+    cells = table.groupby(["leverage", "residual"])["harm"].agg(["size", "mean"]).reset_index()
+    cells.columns = pd.Index(["leverage", "residual", "rows", "harm"])
+    top = np.argsort(-harm, kind="stable")[: max(1, model.rows.n // 100)]
+    return Critical(
+        cells,
+        int(top.size),
+        float(np.mean(leverage[top] == FIFTHS)),
+        float(np.mean(residual[top] == FIFTHS)),
+    )
+
+
+def _fifths(values: Array) -> Any:
+    """1 for the lowest fifth of the rows … 5 for the highest."""
+    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
+    return 1 + (FIFTHS * ranks) // len(values)
+
+
+def agreement(before: Array, predicted: Array, refitted: Array, unit: float) -> pd.DataFrame:
+    """Score drops by tenths of the predicted drop: mean predicted and mean refitted, in units."""
+    drops, true = (before - predicted) / unit, (before - refitted) / unit
+    bins = min(10, max(1, len(drops) // 10))
+    place = (bins * np.argsort(np.argsort(drops, kind="stable"))) // len(drops)
+    table = pd.DataFrame({"bin": place, "predicted": drops, "refitted": true})
+    found = table.groupby("bin").agg(
+        recourses=("predicted", "size"),
+        predicted=("predicted", "mean"),
+        refitted=("refitted", "mean"),
+    )
+    return found.reset_index(drop=True)
+
+
+@dataclass(frozen=True)
+class ActionShift:
+    """How far advice itself moves (Φ₂) when it is worked out again after a deletion."""
+
+    deletions: int
+    median: float
+    high: float
+    random_median: float
+    random_high: float
+
+
+def action_shift(
+    model: ErasableModel,
+    people: Any,
+    rows: Positions,
+    randoms: list[Positions],
+    goal: float,
+    rng: Any,
+) -> ActionShift | None:
+    """Φ₂ after the plan's deletion and after random ones, recourse by the closed form."""
+    if people is None or not has_algebra(model) or len(rows) == 0:
+        return None
+    some = sample_of(people, rng)
+    try:
+        worst = action_instability(model, some, rows, target=goal).values
+        by_chance = np.concatenate(
+            [action_instability(model, some, r, target=goal).values for r in randoms]
+        )
+    except HoldfastError:  # gradients do not pass through the preprocessing
+        return None
+    middle, high = (
+        [float(np.nanquantile(values, share)) for values in (worst, by_chance)]
+        for share in (0.5, 0.9)
+    )
+    return ActionShift(len(rows), middle[0], high[0], middle[1], high[1])
+
+
+def bound_table(
+    model: ErasableModel, points: Any, people: Any, goal: float, rng: Any
+) -> pd.DataFrame:
+    """The paper's propositions that apply, beside the worst single deletion measured."""
+    some = sample_of(points, rng)
+    asked: list[tuple[str, Any]] = [
+        ("score", lambda: propositions.outcome_linear(model, some)),
+        ("score", lambda: propositions.outcome_kernel(model, some)),
+    ]
+    if people is not None:
+        asked.append(
+            ("recourse", lambda: propositions.action_linear(model, sample_of(people, rng), goal))
+        )
+    lines = []
+    for about, compute in asked:
+        try:
+            found = compute()
+        except HoldfastError:
+            continue
+        lines.append(
+            {
+                "name": found.name,
+                "about": about,
+                "bound": float(np.median(found.bound)),
+                "measured": float(np.median(found.measured)),
+                "ratio": float(np.nanmedian(found.ratio)),
+                "assumptions": list(found.assumptions),
+            }
+        )
+    columns = ["name", "about", "bound", "measured", "ratio", "assumptions"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def by_overshoot(
+    model: ErasableModel,
+    given: Any,
+    target: float,
+    k: int,
+    max_deletions: int,
+    unit: str,
+    rng: Any,
+    tell: Any,
+) -> pd.DataFrame | None:
+    """Recourses made again with other overshoots: their cost, and what deletions then break.
+
+    Each overshoot gets a greedy search of its own, confirmed by refits at 1, ``k`` and the largest
+    number. ``None`` where recourses were issued, or deletions are known by refitting only.
+    """
+    if not isinstance(given, Recourse) or given.method not in METHODS or not has_algebra(model):
+        return None
+    people = sample_of(given.people, rng)
+    lines = []
+    grid = sorted({*OVERSHOOTS, given.overshoot} - {0.0})
+    budgets = sorted({1, k, max_deletions})
+    for done, overshoot in enumerate(grid):
+        tell("recourse at other overshoots", done, len(grid))
+        made = find_recourse(
+            model,
+            people,
+            given.method,
+            target,
+            given.actionability,
+            overshoot,
+            0,
+            cost=given.cost_norm,
+        )
+        if not made.valid.any():
+            continue
+        plan = search(model, made, target, max_deletions, "greedy", unit=unit)
+        cost = float(made.cost[made.valid].median())
+        for budget in budgets:
+            after = model.without(plan.sets[budget]).scores(plan.points)
+            lines.append(
+                {
+                    "overshoot": overshoot,
+                    "recourses": len(plan.points),
+                    "cost": cost,
+                    "deletions": budget,
+                    "predicted": float(plan.predicted[budget]),
+                    "refitted": float(np.mean(after < target)),
+                }
+            )
+    tell("recourse at other overshoots", len(grid), len(grid))
+    return pd.DataFrame(lines) if lines else None

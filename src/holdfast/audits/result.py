@@ -1,0 +1,152 @@
+"""What an audit found: frames, a headline, and the ways out of Python."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.audits.explanation import ActionShift, Critical
+from holdfast.audits.likelihood import Likelihood
+from holdfast.errors import HoldfastError
+from holdfast.files import Outputs
+from holdfast.models.erasable import ErasableModel
+from holdfast.proofs.result import Proof
+from holdfast.searches.plan import Plan
+
+
+@dataclass
+class Audit:
+    """What :func:`holdfast.audit` returns.
+
+    Attributes
+    ----------
+    curve : frame
+        For every number of deletions: the share of recourses broken by the strongest attack found,
+        ``predicted`` by the algebra and ``refitted`` (preprocessing refitted too; ``frozen`` with
+        it kept, where there is any); ``random``, ``random_low``, ``random_high`` for as many at
+        random (a 90 % band); ``ceiling``, proven, where there is a proof.
+    critical : frame
+        The rows, or subjects, of the attack, by id. Personal data.
+    recourses : frame
+        One line per recourse: score, margin, ``broken_at`` (the fewest deletions of the attack
+        after which a refit breaks it), what is certified, and the change in words. Personal data.
+    bounds : frame
+        The paper's propositions that apply, beside what was measured.
+    proof : Proof or None
+    plan : Plan
+    likelihood : Likelihood or None
+    cohorts, overshoots : frame or None
+    headline : str
+        The finding in words.
+    """
+
+    model: ErasableModel = field(repr=False)
+    plan: Plan = field(repr=False)
+    curve: pd.DataFrame
+    critical: pd.DataFrame = field(repr=False)
+    recourses: pd.DataFrame = field(repr=False)
+    bounds: pd.DataFrame = field(repr=False)
+    agreement: pd.DataFrame | None = field(repr=False)
+    explained: Critical | None = field(repr=False)
+    action: ActionShift | None = field(repr=False)
+    proof: Proof | None = field(repr=False)
+    likelihood: Likelihood | None = field(repr=False)
+    cohorts: pd.DataFrame | None = field(repr=False)
+    overshoots: pd.DataFrame | None = field(repr=False)
+    headline_at: int
+    random_refits: int
+    target: float
+    unit: str
+    overshoot: float
+    counts: dict[str, int] = field(repr=False)
+    settings: dict[str, Any] = field(repr=False)
+    about: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def headline(self) -> str:
+        """How many erasures, what they break, what is proven, what chance does; in words."""
+        from holdfast.audits.words import headline
+
+        return headline(self)
+
+    def share_broken(self, deletions: int) -> float:
+        """The refit-confirmed share the strongest attack found breaks with so many or fewer."""
+        self._known(deletions)
+        return float(np.nanmax(self.curve["refitted"].to_numpy()[: deletions + 1]))
+
+    def ceiling(self, deletions: int) -> float | None:
+        """The proven ceiling for any so many deletions; ``None`` where nothing is proven."""
+        self._known(deletions)
+        ceiling = float(self.curve["ceiling"].iloc[deletions])
+        return None if np.isnan(ceiling) else ceiling
+
+    def _known(self, deletions: int) -> None:
+        most = len(self.curve) - 1
+        if not 0 <= deletions <= most:
+            raise HoldfastError(
+                f"the audit goes up to {most} deletions, not {deletions}: raise max_deletions"
+            )
+
+    def summary(self) -> Any:
+        """Everything that may be shared, as one validated object of a versioned schema."""
+        from holdfast.audits.summary import summarised
+
+        return summarised(self)
+
+    def to_json(self, path: Any = None) -> str:
+        """The summary as JSON; written to a file if a path is given. Holds no personal data."""
+        text = json.dumps(self.summary().model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
+        if path is not None:
+            with Outputs() as out:
+                out.text(path, text)
+        return text
+
+    def to_html(self, path: Any = None) -> str:
+        """The report as one page that needs nothing else; written to a file if a path is given.
+
+        It is made from :meth:`summary` alone, so it holds no personal data either.
+        """
+        from holdfast.report import page
+
+        text = page(self.summary())
+        if path is not None:
+            with Outputs() as out:
+                out.text(path, text)
+        return text
+
+    def to_csv(self, folder: Any) -> None:
+        """The summary's tables as CSV files in a folder. They hold no personal data."""
+        from holdfast.report.tables import write_tables
+
+        with Outputs() as out:
+            write_tables(self.summary(), folder, out)
+
+    def case_file(self, path: Any) -> None:
+        """Critical people, witnesses and every recourse by id: **personal data**, mode 0600.
+
+        An HTML page if the path ends in ``.html``, else a folder of CSV files.
+        """
+        from holdfast.report.cases import write_case_file
+
+        with Outputs() as out:
+            write_case_file(self, path, out)
+
+    def plot(self, ax: Any = None) -> Any:
+        """The worst-case curve: predicted, refitted, random, and the proven ceiling."""
+        from holdfast.report.figures import draw_curve
+
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots(figsize=(6.5, 4), layout="constrained")[1]
+        draw_curve(ax, self.summary())
+        return ax
+
+    def _repr_html_(self) -> str:
+        from holdfast.report import fragment
+
+        return fragment(self.summary())

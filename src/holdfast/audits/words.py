@@ -1,0 +1,53 @@
+"""Findings in words a manager understands and a statistician accepts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CAUTION = "This is the worst choice of people, not a forecast."
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share in per cent; never 100 % or 0 % for what is only nearly so."""
+    if share is None or share != share:
+        return "not known"
+    value = 100 * share
+    shown = f"{value:.{digits}f}"
+    if 0 < share < 1 and float(shown) in (0.0, 100.0):
+        small = 10.0**-digits
+        return f"< {small:g} %" if share < 0.5 else f"> {100 - small:g} %"
+    return f"{shown} %"
+
+
+def people(count: int, unit: str) -> str:
+    """Some erasures, by what they remove."""
+    noun = {"row": ("row", "rows"), "subject": ("person", "people")}[unit]
+    return f"{count} {noun[count != 1]}"
+
+
+def headline(audit: Any) -> str:
+    """The finding: how many, what share, what is proven, what chance does, the overshoot."""
+    k = audit.headline_at
+    q = len(audit.plan.points)
+    line = audit.curve.loc[k]
+    confirmed = audit.share_broken(k)
+    said = [
+        f"The strongest attack found erases {people(k, audit.unit)} of "
+        f"{audit.counts['units']:,} and breaks {percent(confirmed)} of {q:,} promised recourses, "
+        "confirmed by refitting."
+    ]
+    ceiling = audit.ceiling(k)
+    if ceiling is not None:
+        any_ = people(k, audit.unit) if k > 1 else f"single {people(1, audit.unit)[2:]}"
+        said.append(f"Proven: no {any_} can break more than {percent(ceiling)}.")
+    elif audit.proof is not None:
+        said.append(f"No ceiling is proven for {people(k, audit.unit)}.")
+    said.append(
+        f"As many at random break {percent(line['random'])} on average "
+        f"(90 % band {percent(line['random_low'])} to {percent(line['random_high'])})."
+    )
+    said.append(
+        f"The recourses overshoot their target by {audit.overshoot:.2g} standard deviations of the "
+        "scores (median)."
+    )
+    return " ".join(said)

@@ -1,0 +1,141 @@
+"""Files written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from holdfast.errors import HoldfastError
+
+#: for files with personal data: their owner only
+PRIVATE = 0o600
+
+
+class Outputs:
+    """Several files that appear together, or not at all.
+
+    Each is written under a temporary name beside its place; leaving the ``with`` block without an
+    error renames them all, leaving it with one removes them all.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from holdfast.files import Outputs
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> with Outputs() as out:
+    ...     out.text(folder / "a.txt", "whole")
+    >>> [path.name for path in folder.iterdir()]
+    ['a.txt']
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Path, Path]] = []
+
+    def __enter__(self) -> Outputs:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            for temporary, _ in self._waiting:
+                temporary.unlink(missing_ok=True)
+            return
+        for temporary, path in self._waiting:
+            os.replace(temporary, path)
+
+    def file(self, path: Any, write: Callable[[Path], None], mode: int | None = None) -> None:
+        """Let ``write`` fill a file that will stand at ``path``."""
+        target = writable(path)
+        handle, name = tempfile.mkstemp(
+            prefix=".holdfast-", suffix=target.suffix, dir=target.parent
+        )
+        os.close(handle)
+        temporary = Path(name)
+        self._waiting.append((temporary, target))
+        if mode is None:
+            mode = _usual_mode(target)
+        os.chmod(temporary, PRIVATE)
+        try:
+            write(temporary)
+        except OSError as failure:
+            raise HoldfastError(f"cannot write {str(path)!r}: {failure.strerror}") from None
+        os.chmod(temporary, mode)
+
+    def text(self, path: Any, content: str, mode: int | None = None) -> None:
+        """Let a text stand at ``path``."""
+        self.file(path, lambda place: _write_text(place, content), mode)
+
+
+def _write_text(place: Path, content: str) -> None:
+    place.write_text(content, encoding="utf-8", newline="\n")
+
+
+def _usual_mode(path: Path) -> int:
+    """The mode a file has already, or the one the user's umask gives."""
+    with contextlib.suppress(OSError):
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def writable(path: Any) -> Path:
+    """A path a file can be written to; said before any work is done if it cannot."""
+    target = Path(path)
+    if target.is_dir():
+        raise HoldfastError(f"cannot write {str(path)!r}: it is a directory, a file is wanted")
+    if not target.parent.is_dir():
+        raise HoldfastError(
+            f"cannot write {str(path)!r}: the folder {str(target.parent)!r} does not exist"
+        )
+    if not os.access(target.parent, os.W_OK) or (
+        target.exists() and not os.access(target, os.W_OK)
+    ):
+        raise HoldfastError(f"cannot write {str(path)!r}: no permission")
+    return target
+
+
+def writable_folder(path: Any) -> Path:
+    """A folder files can be written into; it, but not its parent, may be missing yet."""
+    target = Path(path)
+    if target.exists() and not target.is_dir():
+        raise HoldfastError(f"cannot write into {str(path)!r}: it is a file, a folder is wanted")
+    nearest = target if target.is_dir() else target.parent
+    if not nearest.is_dir():
+        raise HoldfastError(
+            f"cannot write into {str(path)!r}: the folder {str(nearest)!r} does not exist"
+        )
+    if not os.access(nearest, os.W_OK):
+        raise HoldfastError(f"cannot write into {str(path)!r}: no permission")
+    return target
+
+
+@contextlib.contextmanager
+def new_folder(path: Path, mode: int = 0o777) -> Iterator[None]:
+    """Make a folder if it is missing; take it away again if what follows fails."""
+    missing = not path.exists()
+    if missing:
+        path.mkdir(mode=mode)
+    try:
+        yield
+    except BaseException:
+        if missing:
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+
+
+def sha256(path: Any) -> str:
+    """The hash of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

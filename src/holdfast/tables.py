@@ -1,0 +1,311 @@
+"""Tables read from files: what is wrong with one is said by file, line, column and value."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.errors import EmptyDataError, ParserError, ParserWarning
+
+from holdfast.errors import HoldfastError
+
+#: what stands for a missing number; in a column of text these are words like any other
+MISSING_WORDS = frozenset(
+    ["", "na", "n/a", "nan", "null", "none", "-nan", "#n/a", "<na>", "#na", "?", ".", "-"]
+)
+
+#: bytes of memory needed for each byte of a file that is read
+MEMORY_FACTOR = 3
+
+
+def read_table(path: Any, text: Iterable[str] = (), delimiter: str = ",") -> pd.DataFrame:
+    """A CSV or Parquet file as a frame; errors say what to do.
+
+    Parameters
+    ----------
+    path : path of a file
+    text : column names
+        Columns kept as text: ids, which may have leading zeros.
+    delimiter : str
+        What separates the cells of a CSV file.
+    """
+    if not isinstance(path, str | Path):
+        raise HoldfastError(f"a table comes as the path of a file, got {type(path).__name__}")
+    file = existing_file(path)
+    _refuse_if_too_big(file)
+    try:
+        if is_parquet(file):
+            return _parquet(file)
+        return _csv(file, list(text), delimiter)
+    except ImportError:
+        raise HoldfastError(
+            f"reading {str(path)!r} needs pyarrow: pip install 'holdfast[parquet]'"
+        ) from None
+    except MemoryError:
+        raise HoldfastError(
+            f"not enough memory to read {str(path)!r} ({size_in_words(file)})"
+        ) from None
+    except OSError as failure:
+        raise HoldfastError(f"cannot read {str(path)!r}: {failure.strerror or failure}") from None
+
+
+def existing_file(path: Any) -> Path:
+    """A path at which there is a file."""
+    file = Path(path)
+    try:
+        found, folder = file.is_file(), file.is_dir()
+    except (OSError, ValueError):  # a name too long, a NUL in it
+        found = folder = False
+    if not found:
+        kind = "a directory, not a file" if folder else "not there"
+        raise HoldfastError(f"the file {str(path)!r} is {kind}")
+    return file
+
+
+def is_parquet(file: Path) -> bool:
+    """Whether the name says that a table is stored as Parquet."""
+    return file.suffix.lower() in (".parquet", ".pq")
+
+
+def size_in_words(file: Path) -> str:
+    """The size of a file for people."""
+    return f"{file.stat().st_size / 1e9:.1f} GB"
+
+
+def _refuse_if_too_big(file: Path) -> None:
+    free, size = available_memory(), file.stat().st_size
+    if free is not None and MEMORY_FACTOR * size > free:
+        raise HoldfastError(
+            f"not enough memory to read {str(file)!r}: it has {size / 1e9:.1f} GB, about "
+            f"{MEMORY_FACTOR * size / 1e9:.1f} GB of memory are needed and {free / 1e9:.1f} GB are "
+            "free. Audit a sample of the rows, or use a larger machine"
+        )
+
+
+def available_memory() -> int | None:
+    """Bytes this process may still take, as far as the system says."""
+    known = []
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                known.append(1024 * int(line.split()[1]))
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        if limit.isdigit():
+            used = Path("/sys/fs/cgroup/memory.current").read_text()
+            known.append(max(int(limit) - int(used), 0))
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if soft != resource.RLIM_INFINITY:
+            taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            known.append(max(soft - taken, 0))
+    except (ImportError, OSError, ValueError):
+        pass
+    return min(known) if known else None
+
+
+def _parquet(file: Path) -> pd.DataFrame:
+    try:
+        table = pd.read_parquet(file)
+    except ImportError:
+        raise
+    except Exception as failure:  # pyarrow's own errors are many
+        first = str(failure).splitlines()[0] if str(failure) else type(failure).__name__
+        raise HoldfastError(
+            f"{str(file)!r} is not a Parquet file that can be read: {first}"
+        ) from None
+    if table.index.name is not None:
+        table = table.reset_index()
+    return _checked(table.rename(columns=str), file)
+
+
+def _csv(file: Path, text: list[str], delimiter: str) -> pd.DataFrame:
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
+        raise HoldfastError(f"the delimiter must be one character, got {delimiter!r}")
+    names = _header(file, delimiter)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ParserWarning)
+            table = pd.read_csv(
+                file,
+                sep=delimiter,
+                dtype=dict.fromkeys(text, str),  # type: ignore[arg-type]
+                keep_default_na=False,
+                na_values=[""],
+                index_col=False,
+                low_memory=False,
+                encoding="utf-8-sig",
+            )
+    except EmptyDataError:
+        raise HoldfastError(
+            f"{str(file)!r} is empty: a table with a header line is wanted"
+        ) from None
+    except ParserWarning:
+        raise HoldfastError(
+            f"{str(file)!r}: its lines have more cells than its header, which has {len(names)}"
+        ) from None
+    except ParserError as wrong:
+        said = str(wrong).replace("Error tokenizing data. C error: ", "").strip()
+        if "out of memory" in said:
+            raise MemoryError from None
+        raise HoldfastError(f"{str(file)!r} is not a well-formed CSV file: {said}") from None
+    except UnicodeDecodeError as wrong:
+        raise HoldfastError(_not_utf8(file, wrong)) from None
+    except (ValueError, csv.Error) as wrong:
+        raise HoldfastError(f"{str(file)!r} cannot be read as a CSV file: {wrong}") from None
+    return _checked(table, file)
+
+
+def _header(file: Path, delimiter: str) -> list[str]:
+    """The column names; wrong delimiters and double names are told from them."""
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            first = lines.readline(1_000_000)
+    except UnicodeDecodeError as wrong:
+        raise HoldfastError(_not_utf8(file, wrong)) from None
+    if not first.strip():
+        raise HoldfastError(f"{str(file)!r} is empty: a table with a header line is wanted")
+    try:
+        names = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
+    except csv.Error as wrong:
+        raise HoldfastError(f"{str(file)!r} is not a CSV file: {wrong}") from None
+    if len(names) == 1:
+        others = [c for c in ";\t|," if c != delimiter and c in first]
+        if others:
+            shown = {"\t": "a tab"}.get(others[0], repr(others[0]))
+            raise HoldfastError(
+                f"{str(file)!r} seems to have one column, named {names[0]!r}: is it delimited by "
+                f"{shown} instead of {delimiter!r}? Say so with the delimiter option"
+            )
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise HoldfastError(f"{str(file)!r}: the column {min(twice)!r} appears twice")
+    return names
+
+
+def _not_utf8(file: Path, wrong: UnicodeDecodeError) -> str:
+    return (
+        f"{str(file)!r} is not a text file in UTF-8 (byte {wrong.start} is "
+        f"0x{wrong.object[wrong.start]:02x}): save it as CSV in UTF-8, or as Parquet"
+    )
+
+
+def _checked(table: pd.DataFrame, file: Path) -> pd.DataFrame:
+    if table.shape[1] == 0 or len(table) == 0:
+        raise HoldfastError(f"{str(file)!r} has no rows")
+    twice = table.columns[table.columns.duplicated()]
+    if len(twice):
+        raise HoldfastError(f"{str(file)!r}: the column {twice[0]!r} appears twice")
+    return table
+
+
+def typed(table: pd.DataFrame, what: str, text: Iterable[str] = ()) -> pd.DataFrame:
+    """Every column as numbers or as text, decided by its cells.
+
+    Truth values become text. A column in which most cells are numbers and some are not (and do not
+    stand for a missing value) is refused, unless it is declared as text.
+    """
+    declared = set(text)
+    columns = {}
+    for name in table.columns:
+        cells = table[name]
+        if name in declared or pd.api.types.is_bool_dtype(cells.dtype):
+            columns[name] = _as_words(cells)
+        elif pd.api.types.is_numeric_dtype(cells.dtype):
+            columns[name] = _plain_numbers(cells, what)
+        elif pd.api.types.is_datetime64_any_dtype(cells.dtype):
+            raise HoldfastError(
+                f"{what}, column {name!r} holds dates, which no model takes as they are: turn "
+                "them into numbers, or leave the column out"
+            )
+        else:
+            columns[name] = _numbers_or_words(cells, what)
+    return pd.DataFrame(columns, index=table.index)
+
+
+def like(table: pd.DataFrame, model: pd.DataFrame, what: str) -> pd.DataFrame:
+    """The columns of another table with numbers where that one has numbers, text where text."""
+    columns = {}
+    for name in table.columns:
+        cells = table[name]
+        if name not in model.columns:
+            columns[name] = cells
+        elif pd.api.types.is_numeric_dtype(model[name].dtype):
+            columns[name] = as_numbers(cells, what)
+        else:
+            columns[name] = _as_words(cells)
+    return pd.DataFrame(columns, index=table.index)
+
+
+def as_numbers(cells: pd.Series, what: str) -> pd.Series:
+    """A column as numbers; the first cell that is none is named."""
+    if pd.api.types.is_numeric_dtype(cells.dtype) and not pd.api.types.is_bool_dtype(cells.dtype):
+        return _plain_numbers(cells, what)
+    values = pd.to_numeric(cells, errors="coerce").astype(float)
+    bad = np.flatnonzero(values.isna().to_numpy() & ~_stands_for_missing(cells))
+    if bad.size:
+        raise HoldfastError(_not_a_number(cells, int(bad[0]), what))
+    return values
+
+
+def _plain_numbers(cells: pd.Series, what: str) -> pd.Series:
+    values = cells
+    if not isinstance(cells.dtype, np.dtype):
+        values = cells.astype(float)
+    if values.dtype.kind == "c":
+        raise HoldfastError(f"{what}, column {cells.name!r} holds complex numbers")
+    if values.dtype.kind == "f":
+        infinite = np.flatnonzero(np.isinf(values.to_numpy()))
+        if infinite.size:
+            place = int(infinite[0])
+            raise HoldfastError(
+                f"{what}, row {place + 1}, column {cells.name!r}: the value is infinite"
+            )
+    return values
+
+
+def _numbers_or_words(cells: pd.Series, what: str) -> pd.Series:
+    values = pd.to_numeric(cells, errors="coerce").astype(float)
+    missing = _stands_for_missing(cells)
+    numbers = values.notna().to_numpy()
+    strange = np.flatnonzero(~numbers & ~missing)
+    if strange.size == 0 and numbers.any():
+        return _plain_numbers(values, what)
+    if 2 * numbers.sum() > numbers.sum() + strange.size:
+        raise HoldfastError(_not_a_number(cells, int(strange[0]), what))
+    return _as_words(cells)
+
+
+def _not_a_number(cells: pd.Series, place: int, what: str) -> str:
+    return (
+        f"{what}, row {place + 1}, column {cells.name!r}: {str(cells.iloc[place])[:40]!r} is not a "
+        "number, and most of the column are. Correct it, or declare the column as text"
+    )
+
+
+def _stands_for_missing(cells: pd.Series) -> Any:
+    words = cells.astype(str).str.strip().str.lower()
+    return (cells.isna() | words.isin(list(MISSING_WORDS))).to_numpy(dtype=bool)
+
+
+def _as_words(cells: pd.Series) -> pd.Series:
+    """Text, with missing cells missing; numbers as people write them."""
+    values = [
+        None if missing else _word(cell) for cell, missing in zip(cells, cells.isna(), strict=True)
+    ]
+    return pd.Series(values, index=cells.index, name=cells.name, dtype=object)
+
+
+def _word(cell: Any) -> str:
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        return str(int(cell))
+    return str(cell)
