@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         SingularDeletionError,
         UnsupportedModelError,
     )
+    from holdfast.impacts import Impact, impact
     from holdfast.instability import (
         Instability,
         action_instability,
@@ -50,6 +51,8 @@ _HOME = {
     "UnsupportedModelError": "holdfast.errors",
     "ErasableModel": "holdfast.models.erasable",
     "erasable": "holdfast.models.erasable",
+    "Impact": "holdfast.impacts",
+    "impact": "holdfast.impacts",
     "Instability": "holdfast.instability",
     "action_instability": "holdfast.instability",
     "invalidation_rate": "holdfast.instability",
@@ -77,6 +80,7 @@ __all__ = [
     "ErasableModel",
     "Feature",
     "HoldfastError",
+    "Impact",
     "Instability",
     "LSSVMClassifier",
     "Link",
@@ -93,6 +97,7 @@ __all__ = [
     "certify",
     "erasable",
     "find_recourse",
+    "impact",
     "invalidation_rate",
     "issued_recourse",
     "outcome_instability",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -37,6 +36,7 @@ class Outputs:
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Path, Path]] = []
+        self._folders: list[Path] = []
 
     def __enter__(self) -> Outputs:
         return self
@@ -50,9 +50,20 @@ class Outputs:
         if kind is not None:
             for temporary, _ in self._waiting:
                 temporary.unlink(missing_ok=True)
+            for folder in reversed(self._folders):
+                with contextlib.suppress(OSError):  # somebody else put something there
+                    folder.rmdir()
             return
         for temporary, path in self._waiting:
             os.replace(temporary, path)
+
+    def folder(self, path: Any, mode: int = 0o777) -> Path:
+        """A folder for some of the files; made if it is missing, and taken away on an error."""
+        target = writable_folder(path)
+        if not target.exists():
+            target.mkdir(mode)
+            self._folders.append(target)
+        return target
 
     def file(self, path: Any, write: Callable[[Path], None], mode: int | None = None) -> None:
         """Let ``write`` fill a file that will stand at ``path``."""
@@ -119,20 +130,6 @@ def writable_folder(path: Any) -> Path:
     if not os.access(nearest, os.W_OK):
         raise HoldfastError(f"cannot write into {str(path)!r}: no permission")
     return target
-
-
-@contextlib.contextmanager
-def new_folder(path: Path, mode: int = 0o777) -> Iterator[None]:
-    """Make a folder if it is missing; take it away again if what follows fails."""
-    missing = not path.exists()
-    if missing:
-        path.mkdir(mode=mode)
-    try:
-        yield
-    except BaseException:
-        if missing:
-            shutil.rmtree(path, ignore_errors=True)
-        raise
 
 
 def sha256(path: Any) -> str:

@@ -109,13 +109,12 @@ def audit(
     >>> model = hf.erasable(LinearRegression().fit(X, y), X, y, favourable="low")
     >>> given = hf.find_recourse(model, X, target=-140, actionability="infer")
     >>> result = hf.audit(model, given, max_deletions=3)
-    >>> result.curve[["predicted", "refitted", "ceiling"]].round(2)
-       predicted  refitted  ceiling
-    k
-    0       0.00      0.00     0.00
-    1       0.84      0.84     1.00
-    2       0.92      0.92     1.00
-    3       0.96      0.96     1.00
+    >>> result.curve[["predicted", "refitted", "ceiling"]].round(2).reset_index()
+       k  predicted  refitted  ceiling
+    0  0       0.00      0.00     0.00
+    1  1       0.84      0.84     0.84
+    2  2       0.92      0.92     0.92
+    3  3       0.96      0.96     0.96
     """
     refuse_other_models(model)
     rng = generator_of(random_state)
@@ -125,6 +124,7 @@ def audit(
     tell: Progress = progress or (lambda stage, done, total: None)
     units = Units(model.rows, unit)
     tell("search for the worst erasures", 0, 1)
+    asked = search if isinstance(search, str) else getattr(search, "__name__", "callable")
     options: dict[str, Any] = {}
     if search == "best" and certify and model.exact:  # the same search, and a joint ceiling
         search, options = "optimal", {"time_limit": JOINT_SECONDS}
@@ -202,7 +202,7 @@ def audit(
         overshoot=float(np.median(margins)) / model.score_unit,
         counts=_counts(model, given, fine, units, plan),
         settings={
-            "search": plan.method,
+            "search": asked,
             "max_deletions": plan.max_deletions,
             "unit": unit,
             "certify": bool(certify),

@@ -1,30 +1,38 @@
-"""What of an audit may be shared: one versioned schema, aggregates only.
-
-The report and the JSON are made from this and nothing else. It has no field for an id, a label, a
-residual or a feature value of a person, and groups of fewer than :data:`FEWEST` are suppressed.
-"""
+"""An audit as it may be shared: aggregates, small groups suppressed."""
 
 from __future__ import annotations
 
 import datetime
 import platform
 from importlib import metadata
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
 
 from holdfast import __version__
-from holdfast.audits.explanation import FIFTHS
 from holdfast.audits.likelihood import Band as DrawnBand
-from holdfast.audits.words import CAUTION
 from holdfast.models.inputs import final_step
-
-SCHEMA_VERSION = "1.0"
-
-#: groups of fewer people or rows are not shown
-FEWEST = 10
+from holdfast.report.schema import (
+    FEWEST,
+    ActionPart,
+    AgreementPart,
+    AuditSummary,
+    Band,
+    Bin,
+    BoundPart,
+    CellPart,
+    CertificatePart,
+    CohortPart,
+    CriticalPart,
+    CurvePoint,
+    DataPart,
+    HeadlinePart,
+    LikelihoodPart,
+    ModelPart,
+    OvershootPart,
+    RecoursePart,
+)
 
 LIMITS = (
     "The worst case is the strongest attack found: another choice of the same size may break more, "
@@ -37,212 +45,6 @@ LIMITS = (
     "A recourse that breaks is one the refitted model no longer scores at the target; whether the "
     "promise is kept nevertheless is for the institution to decide.",
 )
-
-
-class Part(BaseModel):
-    """A part of the summary: nothing beyond what is declared."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class DataPart(Part):
-    """The training table, as counts and hashes."""
-
-    rows: int
-    units: int = Field(description="what can be erased: rows, or subjects")
-    features: list[str] = Field(description="names of the columns the model takes")
-    table_sha256: str | None = None
-    name: str | None = None
-
-
-class ModelPart(Part):
-    """The model."""
-
-    name: str
-    deletions: str = Field(description="exact, newton/jackknife, or refit only")
-    parameters: dict[str, str]
-    preprocessing: list[str]
-    model_sha256: str | None = None
-    drift: float | None = Field(
-        None, description="how far the fitted scores were from the optimum's, in deviations"
-    )
-
-
-class RecoursePart(Part):
-    """The promised recourses, as counts."""
-
-    count: int
-    valid: int = Field(description="at or above the target now: these were audited")
-    method: str | None = None
-    expired: int | None = None
-    not_yet_issued: int | None = None
-    above_target: int | None = None
-    without_recourse: int | None = None
-    target: float
-    score_unit: float = Field(description="standard deviation of the training scores")
-    overshoot_median: float = Field(description="beyond the target, in those deviations")
-    issued_under: dict[str, int | None] | None = None
-
-
-class HeadlinePart(Part):
-    """The finding."""
-
-    deletions: int
-    unit: Literal["row", "subject"]
-    refitted: float
-    predicted: float
-    random: float
-    random_low: float
-    random_high: float
-    random_refits: int = Field(description="how many of the random draws were refitted")
-    ceiling: float | None
-    sentence: str
-    caution: str = CAUTION
-
-
-class CurvePoint(Part):
-    """Shares of recourses broken by so many deletions."""
-
-    deletions: int
-    predicted: float
-    refitted: float | None = Field(description="preprocessing refitted too")
-    frozen: float | None = Field(description="refitted, preprocessing kept; null without any")
-    random: float
-    random_low: float
-    random_high: float
-    ceiling: float | None
-
-
-class Band(Part):
-    """A share over several refits, with a 90 % band."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    draws: int
-
-
-class LikelihoodPart(Part):
-    """What so many erasures by chance break, confirmed by refits."""
-
-    erasures: int
-    random: Band
-    worst: float | None
-    bootstrap: Band
-    rate: str | None = None
-    horizon: str | None = None
-
-
-class CohortPart(Part):
-    """One group erased; null where the group is too small to be shown."""
-
-    cohort: str
-    rows: int | None
-    refitted: float | None
-    predicted: float | None
-
-
-class OvershootPart(Part):
-    """Recourses made again with another overshoot."""
-
-    overshoot: float
-    recourses: int
-    cost: float
-    deletions: int
-    predicted: float
-    refitted: float
-
-
-class Bin(Part):
-    """A bin of a histogram; count is null where it holds too few."""
-
-    low: float
-    high: float
-    count: int | None
-
-
-class CellPart(Part):
-    """Rows in one fifth of leverage and one of residual."""
-
-    leverage: int
-    residual: int
-    rows: int | None
-    harm: float | None
-
-
-class CriticalPart(Part):
-    """Where the harmful rows lie; a fifth would be chance."""
-
-    cells: list[CellPart]
-    top: int
-    high_leverage: float | None
-    high_residual: float | None
-
-
-class ActionPart(Part):
-    """How far advice itself moves: Φ₂, in the features the model sees."""
-
-    deletions: int
-    median: float
-    high: float
-    random_median: float
-    random_high: float
-
-
-class BoundPart(Part):
-    """A proposition of the paper beside the worst single deletion; medians over recourses."""
-
-    name: str
-    about: str
-    bound: float
-    measured: float
-    ratio: float | None
-    assumptions: list[str]
-
-
-class AgreementPart(Part):
-    """A tenth of the recourses by predicted drop: both drops, in deviations of the scores."""
-
-    recourses: int
-    predicted: float
-    refitted: float
-
-
-class CertificatePart(Part):
-    """How many erasures recourses provably survive."""
-
-    limit: int
-    limit_reason: str
-    method: str
-    tight: float = Field(description="share whose certificate cannot be improved")
-    survive: list[Bin] = Field(description="recourses by the number they provably survive")
-    assumptions: list[str]
-
-
-class AuditSummary(Part):
-    """An audit as it may be shared."""
-
-    schema_version: Literal["1.0"] = SCHEMA_VERSION
-    kind: Literal["audit"] = "audit"
-    created: str
-    data: DataPart
-    model: ModelPart
-    recourses: RecoursePart
-    headline: HeadlinePart
-    curve: list[CurvePoint]
-    likelihood: LikelihoodPart | None
-    cohorts: list[CohortPart] | None
-    overshoots: list[OvershootPart] | None
-    margins: list[Bin]
-    critical: CriticalPart | None
-    action: ActionPart | None
-    bounds: list[BoundPart]
-    agreement: list[AgreementPart] | None
-    certificates: CertificatePart | None
-    settings: dict[str, str | int | float | bool | None]
-    notes: list[str]
-    limits: list[str]
-    versions: dict[str, str]
 
 
 def number(value: Any) -> float | None:
@@ -446,6 +248,3 @@ def _certificates(audit: Any) -> CertificatePart | None:
         ],
         assumptions=list(proof.assumptions),
     )
-
-
-__all__ = ["FEWEST", "FIFTHS", "SCHEMA_VERSION", "AuditSummary", "summarised"]

@@ -335,9 +335,11 @@ class ErasableModel:
         if isinstance(ids, str) or not isinstance(ids, Iterable):
             ids = [ids]
         wanted = [as_text(name) for name in ids]
+        meant = set(wanted)
         where: dict[str, list[int]] = {}
         for place, name in enumerate(self.row_ids):
-            where.setdefault(name, []).append(place)
+            if name in meant:
+                where.setdefault(name, []).append(place)
         unknown = [name for name in wanted if name not in where]
         if unknown:
             raise HoldfastError(

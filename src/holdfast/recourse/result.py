@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,11 @@ class Recourse:
             f"<Recourse {self.method}, {len(self)} people, {int(self.valid.sum())} valid, "
             f"target {self.target:.4g} + {self.overshoot:g} deviations>"
         )
+
+    def take(self, rows: Any) -> Recourse:
+        """The same for some people, by position."""
+        per_person = ("points", "people", "valid", "reason", "remark", "score", "cost", "told")
+        return replace(self, **{name: getattr(self, name).iloc[rows] for name in per_person})
 
     def changes(self) -> pd.DataFrame:
         """One line per change of a valid recourse: who, what, from, to, and in words."""

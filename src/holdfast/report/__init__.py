@@ -1,0 +1,46 @@
+"""The report: a summary, and nothing but it, as one page that needs nothing else."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from holdfast.report.figures import FIGURES, curve
+from holdfast.report.schema import AuditSummary
+from holdfast.report.words import people, percent
+
+
+def page(summary: AuditSummary) -> str:
+    """The whole report as HTML."""
+    figures = {name: draw(summary) for name, draw in FIGURES.items()}
+    shown = {name: f and Markup(f.svg) for name, f in figures.items()}
+    return rendered("report.html", s=summary, figures=shown)
+
+
+def fragment(summary: AuditSummary) -> str:
+    """The headline and the curve, for a notebook."""
+    return rendered("fragment.html", s=summary, curve=Markup(curve(summary).svg))
+
+
+def rendered(template: str, **content: Any) -> str:
+    """A template filled in; whatever comes from users is escaped."""
+    return _environment().get_template(template).render(**content)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("holdfast.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["percent"] = percent
+    made.filters["short"] = lambda value: "–" if value is None else f"{value:.3g}"
+    made.filters["count"] = lambda value: "fewer than 10" if value is None else f"{value:,}"
+    made.globals["people"] = people
+    return made

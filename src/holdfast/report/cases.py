@@ -1,0 +1,68 @@
+"""The case file: who is critical, who witnesses, what each promise is. Personal data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from holdfast.files import PRIVATE, Outputs
+from holdfast.report import rendered
+
+NOTICE = (
+    "Personal data. For those who handle recourse and erasure, and nobody else. Never a ground to "
+    "delay or refuse a request for erasure. Delete this file once the requests it was made for are "
+    "dealt with, and whenever somebody named in it is erased."
+)
+
+
+def write_case_file(audit: Any, path: Any, out: Outputs) -> None:
+    """An HTML page, or a folder of CSV files, that only its owner can read."""
+    critical, recourses = audit.critical, _flat(audit.recourses)
+    if Path(path).suffix.lower() in (".html", ".htm"):
+        text = rendered(
+            "cases.html", notice=NOTICE, critical=_table(critical), recourses=_table(recourses)
+        )
+        out.text(path, text, PRIVATE)
+        return
+    write_private_tables({"critical": critical, "recourses": recourses}, path, out)
+
+
+def write_private_tables(tables: dict[str, pd.DataFrame], folder: Any, out: Outputs) -> None:
+    """CSV files and the notice in a folder, readable by their owner only."""
+    place = out.folder(folder, 0o700)
+    out.text(Path(place, "READ-ME-FIRST.txt"), NOTICE + "\n", PRIVATE)
+    for name, table in tables.items():
+        out.text(Path(place, f"{name}.csv"), table.map(_inert).to_csv(index=False), PRIVATE)
+
+
+def _flat(recourses: pd.DataFrame) -> pd.DataFrame:
+    """Ids in a column of their own, witnesses as one text."""
+    table = recourses.copy()
+    if "witness" in table:
+        table["witness"] = [" ".join(map(str, names)) for names in table["witness"]]
+    table.insert(0, "id", [str(name) for name in table.index])
+    return table.reset_index(drop=True)
+
+
+def _inert(cell: Any) -> Any:
+    """Text that a spreadsheet would run as a formula, made plain."""
+    if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + cell
+    return cell
+
+
+def _table(frame: pd.DataFrame) -> dict[str, Any]:
+    """Names, and for every cell what is shown and what it is sorted by."""
+    rows = [[_cell(value) for value in row] for row in frame.itertuples(index=False)]
+    return {"names": [str(name).replace("_", " ") for name in frame.columns], "rows": rows}
+
+
+def _cell(value: Any) -> dict[str, Any]:
+    if value is None or value is pd.NA or (isinstance(value, float) and value != value):
+        return {"shown": "", "number": True, "key": ""}
+    if isinstance(value, str | tuple | list):
+        return {"shown": str(value), "number": False, "key": str(value)}
+    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return {"shown": shown, "number": True, "key": str(value)}
