@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: demo test test-slow lint format bench success clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python -m holdfast.demo
+	$(BIN)/holdfast demo
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest

@@ -170,7 +170,7 @@ def fit_kind(
         )
     if text:
         encode = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        fill = SimpleImputer(strategy="constant", fill_value="(missing)", missing_values=None)
+        fill = SimpleImputer(strategy="constant", fill_value="(missing)")
         parts.append(("text", make_pipeline(fill, encode), text))
     if not parts:
         raise HoldfastError("no column is left to fit a model on")

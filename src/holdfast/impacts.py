@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,8 +26,8 @@ class Impact:
     ----------
     recourses : frame
         One line per promise that was valid: ``score`` before, ``predicted`` by the algebra,
-        ``frozen`` solved again with the preprocessing kept, ``refitted`` with everything fitted again,
-        ``breaks`` (by the last), ``shortfall`` below the target.
+        ``frozen`` solved again with the preprocessing kept, ``refitted`` with everything fitted
+        again, ``breaks`` (by the last), ``shortfall`` below the target.
     broken : frame
         Those that break: what was ``promised``, what to tell them ``now``, what that changes of
         the promise (``further``), and its ``extra_cost``.
@@ -155,10 +156,8 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
         frozen = _solved_again(model, points, rows, start)
     predicted = np.full(keep.size, np.nan)
     if keep.size and not isinstance(model.core, RefitCore):
-        try:
+        with contextlib.suppress(UnsupportedModelError):
             predicted = scores[keep] - model.deletions(points).effect_at(rows)
-        except (UnsupportedModelError, NotImplementedError):
-            pass
     table = pd.DataFrame(
         {
             "score": scores[keep],

@@ -138,7 +138,7 @@ def _csv(file: Path, text: list[str], delimiter: str) -> pd.DataFrame:
             table = pd.read_csv(
                 file,
                 sep=delimiter,
-                dtype=dict.fromkeys(text, str),  # type: ignore[arg-type]
+                dtype=dict.fromkeys(text, str),
                 keep_default_na=False,
                 na_values=[""],
                 index_col=False,

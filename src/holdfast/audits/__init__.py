@@ -168,7 +168,7 @@ def audit(
         groups = cohort_table(refits, cohorts, target, has_algebra(model))
     goal = given.goal if isinstance(given, Recourse) else target
     rows = plan.sets[k]
-    randoms = [units.rows(rng.choice(len(units), k, replace=False)) for _ in range(3)]
+    randoms = [units.rows(rng.choice(len(units), k, replace=False).tolist()) for _ in range(3)]
     tell("explanations", 0, 1)
     explained = critical_rows(model, points, target, rng)
     action = action_shift(model, folk, rows, randoms, goal, rng)

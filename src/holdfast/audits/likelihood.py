@@ -86,7 +86,7 @@ def erasures_in(rate: str, horizon: str) -> int:
         raise HoldfastError(
             f"horizon must be like '26w' (days, weeks, months, years), got {horizon!r}"
         )
-    count = float(per[1]) / _days(per[2]) * float(long[1]) * _days(long[2])  # type: ignore[operator]
+    count = float(per[1]) / _days(per[2]) * float(long[1]) * _days(long[2])
     if not 0.5 <= count < 1e9:
         raise HoldfastError(f"{rate} over {horizon} makes {count:g} erasures: at least 1 is wanted")
     return round(count)
@@ -111,7 +111,8 @@ def likelihood(
             "horizon"
         )
     n = refits.model.rows.n
-    sets = [units.rows(rng.choice(len(units), erasures, replace=False)) for _ in range(draws)]
+    chosen = [rng.choice(len(units), erasures, replace=False).tolist() for _ in range(draws)]
+    sets = [units.rows(members) for members in chosen]
     random = shares_broken(refits.without(sets, "random erasures"), target)
     samples = [rng.integers(0, n, n) for _ in range(draws)]
     again = shares_broken(refits.on(samples, "bootstrap refits"), target)

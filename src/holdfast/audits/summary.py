@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast import __version__
 from holdfast.audits.likelihood import Band as DrawnBand
 from holdfast.models.inputs import final_step
 from holdfast.report.schema import (
@@ -107,7 +106,7 @@ def summarised(audit: Any) -> AuditSummary:
             sentence=audit.headline,
         ),
         curve=[
-            CurvePoint(deletions=int(k), **{name: number(v) for name, v in row.items()})
+            CurvePoint.model_validate({"deletions": k, **{n: number(v) for n, v in row.items()}})
             for k, row in audit.curve.iterrows()
         ],
         likelihood=_likelihood(audit),
@@ -146,9 +145,8 @@ def _plain(estimator: Any) -> bool:
 
 
 def _versions() -> dict[str, str]:
-    wanted = ("numpy", "scipy", "scikit-learn", "pandas", "numba")
-    found = {name: metadata.version(name) for name in wanted}
-    return {"holdfast": __version__, "python": platform.python_version(), **found}
+    wanted = ("holdfast", "numpy", "scipy", "scikit-learn", "pandas", "numba")
+    return {"python": platform.python_version(), **{n: metadata.version(n) for n in wanted}}
 
 
 def _band(band: DrawnBand) -> Band:
@@ -192,7 +190,7 @@ def _cohorts(table: pd.DataFrame | None) -> list[CohortPart] | None:
 def _overshoots(table: pd.DataFrame | None) -> list[OvershootPart] | None:
     if table is None:
         return None
-    return [OvershootPart(**row) for row in table.to_dict(orient="records")]
+    return [OvershootPart.model_validate(row) for row in table.to_dict(orient="records")]
 
 
 def _histogram(values: Any, bins: int = 20) -> list[Bin]:
@@ -229,7 +227,7 @@ def _agreement(table: pd.DataFrame | None) -> list[AgreementPart] | None:
     if table is None:
         return None
     rows = [row for row in table.to_dict(orient="records") if row["recourses"] >= FEWEST]
-    return [AgreementPart(**row) for row in rows if np.isfinite(row["refitted"])]
+    return [AgreementPart.model_validate(row) for row in rows if np.isfinite(row["refitted"])]
 
 
 def _certificates(audit: Any) -> CertificatePart | None:

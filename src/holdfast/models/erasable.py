@@ -401,6 +401,21 @@ class ErasableModel:
         left_out[self.rows.undeletable()] = np.nan
         return left_out
 
+    @cached_property
+    def last_step(self) -> ErasableModel:
+        """The same model behind its preprocessing: its last step alone, on the features it sees.
+
+        Its refits keep the preprocessing as it is, and cost nothing for it.
+        """
+        if self._preprocessing is None:
+            return self
+        bare = copy.copy(self._final)
+        bare.__dict__.pop("feature_names_in_", None)
+        Z = self.features(self.X)
+        return ErasableModel(
+            bare, Z, self.y, self.rows.subjects, self.sample_weight, self.favourable
+        )
+
     # inside -------------------------------------------------------------------------------
 
     @property

@@ -279,8 +279,10 @@ def below_target(
     """Who is below the target, how many are not, their coordinates, and what is wrong with them."""
     Z, kept, wrong = space.encoded(people)
     missing = people.isna().to_numpy()
-    for i in np.flatnonzero(missing.any(axis=1) | kept.any(axis=1)).tolist():
-        if not wrong[i] and not _scores(model, people.iloc[[i]]):
+    strange = np.flatnonzero(missing.any(axis=1) | kept.any(axis=1)).tolist()
+    odd = [i for i in strange if not wrong[i]]
+    for i in [] if not odd or _scores(model, people.iloc[odd]) else odd:
+        if not _scores(model, people.iloc[[i]]):
             if missing[i].any():
                 wrong[i] = f"{people.columns[missing[i].argmax()]} is missing"
             else:

@@ -16,17 +16,44 @@ NOTICE = (
     "dealt with, and whenever somebody named in it is erased."
 )
 
+CRITICAL = (
+    "critical",
+    "Critical erasures",
+    "Whom the strongest attack found erases: from how many erasures on, in how many of its "
+    "budgets, and what share of the recourses their erasure alone breaks (predicted).",
+)
+RECOURSES = (
+    "recourses",
+    "Recourses",
+    "“broken at”: the fewest erasures of that attack after which a refit breaks the recourse. "
+    "“certified”: no erasure of that many or fewer can. “attacked”: a set of that size does, the "
+    "witness.",
+)
+
 
 def write_case_file(audit: Any, path: Any, out: Outputs) -> None:
     """An HTML page, or a folder of CSV files, that only its owner can read."""
     critical, recourses = audit.critical, _flat(audit.recourses)
     if Path(path).suffix.lower() in (".html", ".htm"):
-        text = rendered(
-            "cases.html", notice=NOTICE, critical=_table(critical), recourses=_table(recourses)
-        )
-        out.text(path, text, PRIVATE)
+        out.text(path, _page([(CRITICAL, critical), (RECOURSES, recourses)]), PRIVATE)
         return
     write_private_tables({"critical": critical, "recourses": recourses}, path, out)
+
+
+def impact_page(headline: str, broken: pd.DataFrame, everybody: pd.DataFrame) -> str:
+    """The case file of some erasure requests."""
+    told = ("broken", "Promises that break", headline)
+    rest = (
+        "recourses",
+        "All promises",
+        "Scores before, predicted, solved again with the preprocessing kept, and refitted.",
+    )
+    return _page([(told, broken), (rest, everybody)])
+
+
+def _page(tables: list[tuple[tuple[str, str, str], pd.DataFrame]]) -> str:
+    parts = [{"name": n, "title": t, "text": x, **_table(frame)} for (n, t, x), frame in tables]
+    return rendered("cases.html", notice=NOTICE, parts=parts)
 
 
 def write_private_tables(tables: dict[str, pd.DataFrame], folder: Any, out: Outputs) -> None:

@@ -191,7 +191,7 @@ def critical(summary: AuditSummary) -> Figure | None:
         for i, k in np.ndindex(5, 5):
             value = table[i, k]
             if np.isfinite(value):
-                share = value / top
+                share = float(value) / top
                 ax.add_patch(_square(k, i, ATTACK, 0.08 + 0.82 * share))
                 ax.text(k, i, f"{value:.2g}", ha="center", va="center", fontsize=8, color=INK)
             else:
@@ -279,7 +279,7 @@ def _figure(draw: Callable[[Any], None], words: str, name: str, height: float = 
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
 
-    style = {
+    style: dict[Any, Any] = {
         "svg.fonttype": "none",
         "svg.hashsalt": "holdfast",
         "font.size": 10,

@@ -220,3 +220,36 @@ class AuditSummary(Part):
     notes: list[str]
     limits: list[str]
     versions: dict[str, str]
+
+
+class BrokenPart(Part):
+    """A promise that breaks. Personal data."""
+
+    id: str
+    score: float
+    predicted: float | None
+    frozen: float
+    refitted: float
+    shortfall: float
+    promised: str
+    now: str
+    further: str
+    extra_cost: float | None
+
+
+class ImpactSummary(Part):
+    """What honouring some requests does. Personal data, but nothing of those erased."""
+
+    schema_version: Literal["1.0"] = "1.0"
+    kind: Literal["impact"] = "impact"
+    personal_data: Literal[True] = True
+    requests: int
+    erased_rows: int
+    recourses: int
+    broken: list[BrokenPart]
+    frozen_broken: int
+    promises_of_erased: int
+    target: float
+    largest_error: float | None
+    headline: str
+    version: str

@@ -146,6 +146,8 @@ def can_go(deletions: Deletions, units: Units, chosen: Sequence[int]) -> bool:
 class RefittingAttack:
     """Damage by deletion for approximate families: screened by the algebra, then refitted.
 
+    As in the algebra, a pipeline's preprocessing is frozen; :meth:`Plan.rerun` refits it too.
+
     Parameters
     ----------
     leaders : int
@@ -162,6 +164,8 @@ class RefittingAttack:
         threads: int | None = None,
         leaders: int = 8,
     ):
+        points = model.features(points) if model._preprocessing is not None else points
+        model = model.last_step
         self.model, self.points, self.target = model, points, target
         self.units, self.objective, self.leaders = units, objective, leaders
         self._attack = partial(Attack, objective=objective, threads=threads)

@@ -25,7 +25,7 @@
   var search = document.getElementById("search");
   if (search) search.addEventListener("input", function () {
     var wanted = search.value.trim().toLowerCase(), shown = 0;
-    var rows = document.getElementById(search.dataset.table).tBodies[0].rows;
+    var rows = document.querySelectorAll("table.sortable tbody tr");
     Array.from(rows).forEach(function (row) {
       row.hidden = wanted !== "" && row.textContent.toLowerCase().indexOf(wanted) < 0;
       if (!row.hidden) shown += 1;

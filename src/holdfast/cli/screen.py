@@ -1,0 +1,141 @@
+"""What is shown: findings on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from holdfast.report.words import percent
+
+Tell = Callable[[str, int, int], None]
+
+
+def out() -> Console:
+    """Where findings go."""
+    return Console(highlight=False, soft_wrap=False)
+
+
+def err() -> Console:
+    """Where progress, notes and errors go."""
+    return Console(stderr=True, highlight=False)
+
+
+@contextlib.contextmanager
+def progress(quiet: bool) -> Iterator[Tell]:
+    """A bar per stage on stderr, with the time left; nothing where nobody looks."""
+    console = err()
+    if quiet or not console.is_terminal:
+        yield lambda stage, done, total: None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def tell(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield tell
+
+
+def note(text: str, quiet: bool = False) -> None:
+    """A remark on stderr."""
+    if not quiet:
+        err().print(escape(text), style="dim")
+
+
+def audit_findings(result: Any, notes: list[str]) -> None:
+    """The headline and a small table."""
+    console = out()
+    for line in notes:
+        console.print(escape(line), style="dim")
+    console.print()
+    console.print(f"[bold]{escape(result.headline)}[/bold]")
+    console.print(result.summary().headline.caution)
+    console.print()
+    noun = "people" if result.unit == "subject" else "rows"
+    columns = ["predicted", "refitted", "random", "random_low", "random_high", "ceiling"]
+    table = Table(box=None, pad_edge=False)
+    for name in (f"{noun} erased", "predicted", "refitted", "at random (90 %)", "proven ceiling"):
+        table.add_column(name, justify="right")
+    most = len(result.curve) - 1
+    for k in sorted({1, 2, 3, 5, 8, result.headline_at, most}):
+        if k > most:
+            continue
+        predicted, refitted, mean, low, high, top = result.curve.loc[k, columns]
+        table.add_row(
+            str(k),
+            percent(predicted),
+            percent(refitted),
+            f"{percent(mean)} ({percent(low)} to {percent(high)})",
+            "none" if top != top else percent(top),
+        )
+    console.print(table)
+    if result.likelihood is not None:
+        found = result.likelihood
+        console.print(
+            f"\n{found.erasures:,} erasures at random break {percent(found.random.mean)} "
+            f"({percent(found.random.low)} to {percent(found.random.high)}), confirmed by "
+            f"{found.random.draws} refits; a bootstrap refit {percent(found.bootstrap.mean)}; the "
+            f"worst found with as many {percent(found.worst)}."
+        )
+    if result.cohorts is not None:
+        worst = result.cohorts.sort_values("refitted", ascending=False).iloc[0]
+        console.print(
+            f"\nErasing one group of {len(result.cohorts)} at a time breaks at most "
+            f"{percent(worst['refitted'])} (group {escape(str(worst['cohort']))}, "
+            f"{int(worst['rows'])} rows)."
+        )
+
+
+def impact_findings(found: Any, notes: list[str], most: int = 20) -> None:
+    """The headline and the promises that break, worst first."""
+    console = out()
+    for line in notes:
+        console.print(escape(line), style="dim")
+    console.print()
+    console.print(f"[bold]{escape(found.headline)}[/bold]")
+    if len(found.broken):
+        table = Table(box=None, pad_edge=False)
+        for name in ("id", "short by", "promised", "tell them now", "extra cost"):
+            table.add_column(name, overflow="fold")
+        for name, row in (
+            found.broken.sort_values("shortfall", ascending=False).head(most).iterrows()
+        ):
+            extra = "" if row["extra_cost"] != row["extra_cost"] else f"{row['extra_cost']:+.3g}"
+            cells = (str(name), f"{row['shortfall']:.3g}", row["promised"], row["now"], extra)
+            table.add_row(*(escape(cell) for cell in cells))
+        console.print(table)
+        if len(found.broken) > most:
+            console.print(f"... and {len(found.broken) - most} more: see --case-file or --json")
+    if found.largest_error == found.largest_error:
+        console.print(
+            f"Predicted and refitted scores differ by at most {found.largest_error:.1e} "
+            "deviations with the preprocessing kept."
+        )
+    if found.preprocessing_matters:
+        frozen = int((found.recourses["frozen"] < found.target).sum())
+        console.print(
+            f"With the preprocessing kept instead of refitted, {frozen} would break instead of "
+            f"{len(found.broken)}."
+        )
