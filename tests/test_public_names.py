@@ -7,7 +7,9 @@ import holdfast as hf
 
 NAMES = [
     "Actionability",
+    "Audit",
     "Feature",
+    "Impact",
     "Link",
     "Recourse",
     "Proof",
@@ -27,6 +29,8 @@ NAMES = [
     "WideReLURegressor",
     "__version__",
     "action_instability",
+    "audit",
+    "impact",
     "erasable",
     "invalidation_rate",
     "outcome_instability",
@@ -49,11 +53,3 @@ def test_importing_costs_nothing_and_configures_nothing():
         "assert warnings.filters == before"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_the_demo_runs(capsys):
-    from holdfast import demo
-
-    demo.main()
-    printed = capsys.readouterr().out
-    assert "after, refitted" in printed

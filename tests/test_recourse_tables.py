@@ -262,7 +262,7 @@ def test_yet_more_bad_input(rng):
         hf.Actionability.infer(X, aa="up")
     with pytest.raises(hf.HoldfastError, match="must be a table"):
         hf.Actionability.infer(None)
-    with pytest.raises(hf.HoldfastError, match="a frame or the path"):
+    with pytest.raises(hf.HoldfastError, match="the path of a file"):
         hf.issued_recourse(model, X, 5, target=1.0)
     with pytest.raises(hf.HoldfastError, match="no features"):
         hf.find_recourse(model, X.astype({"a": complex}), target=1.0)

@@ -27,11 +27,11 @@ from holdfast.models.rows import as_text
 #: a column of text with more different values than this is no category
 MOST_CATEGORIES = 200
 
-#: a network as in the paper: one hidden layer, 30 sigmoid units
+#: one hidden layer of 30 sigmoid units, as in the paper; its alpha of 10 is for larger tables
 NETWORK = {
     "hidden_layer_sizes": (30,),
     "activation": "logistic",
-    "alpha": 10.0,
+    "alpha": 1.0,
     "solver": "lbfgs",
     "max_iter": 5000,
     "tol": 1e-8,
@@ -88,7 +88,7 @@ def labels_for(kind: str, column: pd.Series, favourable: str | None) -> Labels:
             "rows): leave them out"
         )
     words = np.array([as_text(value) for value in column])
-    different = sorted(set(words))
+    different = sorted(set(words.tolist()))
     if len(different) < 2:
         raise HoldfastError(f"the label {column.name!r} is {different[0]!r} in every row")
     if len(different) == 2 and not (found.classifier is None and favourable in ("high", "low")):
@@ -194,8 +194,8 @@ def _estimator(kind: str, classes: bool, parameters: Mapping[str, Any], random_s
     for name in parameters:
         if name not in known:
             raise HoldfastError(
-                f"a {kind} model has no parameter {name!r}{near_name(name, known)} It has "
-                f"{', '.join(known)}"
+                f"a {kind} model has no parameter {name!r}"
+                + (near_name(name, known) or f"; it has {', '.join(known)}")
             )
     drawn = {"random_state": random_state} if "random_state" in known else {}
     return make(**{**drawn, **found.defaults, **parameters})

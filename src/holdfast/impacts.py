@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.errors import HoldfastError, SingularDeletionError, UnsupportedModelError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refit import RefitCore
 from holdfast.models.rows import Array, Positions, as_text
@@ -151,13 +150,18 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
 
     updated = model.without(rows, start=start)
     refitted = updated.scores(points) if keep.size else np.zeros(0)
+    predicted = np.full(keep.size, np.nan)
+    unique = True
+    if keep.size and not isinstance(model.core, RefitCore):
+        try:
+            predicted = scores[keep] - model.deletions(points).effect_at(rows)
+        except SingularDeletionError:  # a category that only they had: nothing to predict with
+            unique = False
+        except UnsupportedModelError:
+            pass
     frozen = refitted
     if model._preprocessing is not None and keep.size:
-        frozen = _solved_again(model, points, rows, start)
-    predicted = np.full(keep.size, np.nan)
-    if keep.size and not isinstance(model.core, RefitCore):
-        with contextlib.suppress(UnsupportedModelError):
-            predicted = scores[keep] - model.deletions(points).effect_at(rows)
+        frozen = _solved_again(model, points, rows, start, unique)
     table = pd.DataFrame(
         {
             "score": scores[keep],
@@ -171,7 +175,7 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
     )
     fallen = keep[(refitted < target)]
     advice, broken = _advice(
-        model, updated, given, fallen, target, method, overshoot, actionability, random_state
+        model, updated, given, fallen, rows, target, method, overshoot, actionability, random_state
     )
     broken.insert(0, "shortfall", table["shortfall"][table["breaks"]].to_numpy())
     return Impact(
@@ -189,10 +193,12 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
     )
 
 
-def _solved_again(model: ErasableModel, points: Any, rows: Positions, start: str) -> Array:
+def _solved_again(
+    model: ErasableModel, points: Any, rows: Positions, start: str, unique: bool
+) -> Array:
     """Scores without the rows, the preprocessing kept: the training problem solved again."""
     solve = getattr(model.core, "scores_without", None)
-    if solve is not None:
+    if solve is not None and unique:
         try:
             scores: Array = solve(model.features(points), [rows] * len(points))
             if np.all(np.isfinite(scores)):
@@ -221,11 +227,38 @@ def _largest(differences: Array) -> float:
     return float(np.abs(known).max()) if known.size else float("nan")
 
 
+def _values_only_theirs(model: ErasableModel, rows: Positions) -> dict[Any, set[Any]]:
+    """By feature, the values of erased rows that nobody else has: they are not to be repeated."""
+    left = np.ones(model.rows.n, dtype=bool)
+    left[rows] = False
+    found: dict[Any, set[Any]] = {}
+    for name in model.frame.columns:
+        column = model.frame[name]
+        values = set(column.iloc[rows].dropna())
+        found[name] = values - set(column[column.isin(list(values)) & left])
+    return found
+
+
+def _words(given: Recourse, gone: dict[Any, set[Any]]) -> list[str]:
+    """What people were told, without values that were only an erased person's."""
+    said: list[list[str]] = [[] for _ in range(len(given))]
+    for place, _, feature, before, after, words in given.lines():
+        hidden = gone.get(feature, set())
+        if before in hidden or after in hidden:
+            words = f"change {feature} (a value that only somebody erased had)"
+        said[place].append(words)
+    return [
+        "; ".join(changes) if valid else f"no recourse: {reason}"
+        for changes, valid, reason in zip(said, given.valid, given.reason, strict=True)
+    ]
+
+
 def _advice(
     model: ErasableModel,
     updated: ErasableModel,
     given: Recourse,
     fallen: Positions,
+    rows: Positions,
     target: float,
     method: Any,
     overshoot: float | None,
@@ -235,11 +268,12 @@ def _advice(
     """Updated recourse for those whose promise breaks, beside what was promised."""
     people, promised = given.people.iloc[fallen], given.points.iloc[fallen]
     table = pd.DataFrame(
-        {"promised": given.take(fallen).in_words(), "now": "", "further": "", "extra_cost": np.nan},
-        index=people.index,
-    ).astype({"now": object, "further": object})
+        {"promised": "", "now": "", "further": "", "extra_cost": np.nan}, index=people.index
+    ).astype({"promised": object, "now": object, "further": object})
     if fallen.size == 0:
         return None, table
+    gone = _values_only_theirs(model, rows)
+    table["promised"] = _words(given.take(fallen), gone)
     if method is None:
         only_scores = isinstance(updated.core, RefitCore)
         method = "growing-spheres" if only_scores else "scfe"
@@ -267,8 +301,8 @@ def _advice(
     valid = found.valid.to_numpy()
     if valid.any():
         start = promised.set_axis(places.index, axis=0).loc[at]
-        more = replace(found, people=start).in_words().to_numpy()
-        further[at[valid]] = more[valid]
+        more = _words(replace(found, people=start), gone)
+        further[at[valid]] = np.array(more, dtype=object)[valid]
         cost = given.space.distance(people.iloc[at[valid]], found.points[valid], given.cost_norm)
         extra[at[valid]] = cost - given.cost.iloc[fallen[at[valid]]].to_numpy()
     table["now"], table["further"], table["extra_cost"] = now, further, extra

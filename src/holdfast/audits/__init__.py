@@ -124,6 +124,8 @@ def audit(
     tell: Progress = progress or (lambda stage, done, total: None)
     units = Units(model.rows, unit)
     tell("search for the worst erasures", 0, 1)
+    if search == "random":
+        raise HoldfastError("random erasures are shown beside every search: name another search")
     asked = search if isinstance(search, str) else getattr(search, "__name__", "callable")
     options: dict[str, Any] = {}
     if search == "best" and certify and model.exact:  # the same search, and a joint ceiling

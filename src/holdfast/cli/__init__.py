@@ -24,9 +24,7 @@ app = typer.Typer(
 
 Kind = Literal["linear", "ridge", "logistic", "ntk", "lssvm", "mlp", "boosting"]
 Finder = Literal["scfe", "dice", "dice-random", "cem", "growing-spheres", "actionable"]
-Searcher = Literal[
-    "best", "greedy", "greedy-count", "greedy-soft", "influence", "gates", "optimal", "random"
-]
+Searcher = Literal["best", "greedy", "greedy-count", "greedy-soft", "influence", "gates", "optimal"]
 
 _DATA, _MODEL, _PROMISES = "The table", "The model", "People and promises"
 _WORK, _OUTPUT = "The work", "Output"

@@ -54,10 +54,10 @@ def parameters_of(pairs: list[str]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _case(settings: Settings) -> Iterator[tuple[Case, screen.Tell]]:
+def _case(settings: Settings, hold_out: bool = True) -> Iterator[tuple[Case, screen.Tell]]:
     """The loaded case, with progress shown while the work goes on."""
     with screen.progress(settings.quiet or settings.json_) as tell:
-        yield load_case(settings, tell), tell
+        yield load_case(settings, tell, hold_out), tell
 
 
 def run_audit(options: dict[str, Any], config: Path | None) -> int:
@@ -203,7 +203,7 @@ def run_impact(options: dict[str, Any], config: Path | None) -> int:
         raise HoldfastError("people are erased by id: say which column with --id or --subject")
     ids = _requested(settings)
     _check_outputs(settings)
-    with _case(settings) as (case, tell):
+    with _case(settings, hold_out=False) as (case, tell):
         tell("refits without them", 0, 1)
         inside, rows = _inside(case, ids)
         given = _without_the_erased(case, rows)
@@ -264,10 +264,7 @@ def _inside(case: Case, ids: list[str]) -> tuple[list[str], Any]:
     fitted = {case.names[row] for row in case.training}
     inside = [name for name in ids if name in fitted]
     if not inside:
-        raise HoldfastError(
-            "none of them is in the part of the table the model was fitted on: their erasure "
-            "changes nothing for others"
-        )
+        raise HoldfastError("all of them were erased before: there is nothing left to erase")
     return inside, rows
 
 

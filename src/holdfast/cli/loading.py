@@ -83,8 +83,13 @@ class Table:
         return Table(self.X.iloc[rows], label, subjects, self.raw.iloc[rows])
 
 
-def load_case(settings: Settings, tell: Callable[[str, int, int], None]) -> Case:
-    """Read, fit or load, and find or read back the promises."""
+def load_case(
+    settings: Settings, tell: Callable[[str, int, int], None], hold_out: bool = True
+) -> Case:
+    """Read, fit or load, and find or read back the promises.
+
+    Where no people are given, they are a held-out part of the table, or else its own rows.
+    """
     notes: list[str] = []
     about: dict[str, Any] = {
         "table": settings.train.name,
@@ -110,7 +115,7 @@ def load_case(settings: Settings, tell: Callable[[str, int, int], None]) -> Case
     )
     rows = np.setdiff1d(np.arange(len(train.X)), gone)
     people = _people(settings, train)
-    if people is None and fitted is None:
+    if people is None and fitted is None and hold_out:
         rows, held_out = _split(settings, train, rows)
         people = train.take(held_out)
         notes.append(
@@ -257,7 +262,8 @@ def ids_in(path: Path, settings: Settings) -> list[str]:
     """Ids from a file: a table with the id or subject column, or one id per line."""
     column = settings.subject or settings.id
     try:
-        first = path.open(encoding="utf-8-sig").readline(100_000)
+        with path.open(encoding="utf-8-sig") as lines_of:
+            first = lines_of.readline(100_000)
     except (OSError, UnicodeDecodeError):
         first = ""
     heading = first.strip().split(settings.delimiter)

@@ -99,7 +99,7 @@ class Recourse:
     def changes(self) -> pd.DataFrame:
         """One line per change of a valid recourse: who, what, from, to, and in words."""
         columns = ["person", "feature", "from", "to", "in_words"]
-        return pd.DataFrame([line[1:] for line in self._lines()], columns=columns)
+        return pd.DataFrame([line[1:] for line in self.lines()], columns=columns)
 
     def in_words(self) -> pd.Series:
         """What each person must change, as one sentence; or why there is no recourse.
@@ -109,7 +109,7 @@ class Recourse:
         shown in full. ``told`` has the values in the words.
         """
         said: list[list[str]] = [[] for _ in range(len(self))]
-        for line in self._lines():
+        for line in self.lines():
             said[line[0]].append(line[-1])
         words = [
             "; ".join(changes) if fine else f"no recourse: {reason}"
@@ -117,8 +117,8 @@ class Recourse:
         ]
         return series(words, "in_words", self.people.index).astype(object)
 
-    def _lines(self) -> list[tuple[int, Any, Any, Any, Any, str]]:
-        """Position, person, feature, from, to, words; person by person."""
+    def lines(self) -> list[tuple[int, Any, Any, Any, Any, str]]:
+        """Every change: position, person, feature, from, to, words; person by person."""
         lines = []
         valid = self.valid.to_numpy()
         for c in self.space.coordinates:
