@@ -154,7 +154,9 @@ def test_a_model_without_the_algebra():
     model = hf.erasable(estimator, NAMED, y, favourable="low")
     given = hf.find_recourse(model, NAMED[:30], method="growing-spheres", target=-140)
     result = hf.audit(model, given, max_deletions=2, draws=2)
-    assert result.bounds.empty and result.explained is None and result.overshoots is None
+    assert result.bounds.empty
+    assert result.explained is None
+    assert result.overshoots is None
     assert result.ceiling(2) is None or result.ceiling(2) >= result.share_broken(2)
     assert "<svg" in result.to_html()
 
@@ -181,7 +183,8 @@ def test_plain_points_do_too():
     model = hf.erasable(LinearRegression().fit(X, y), X, y)
     close = X[model.scores(X) >= 150].to_numpy()
     result = hf.audit(model, close, target=150, max_deletions=2, draws=2)
-    assert "change" not in result.recourses and result.action is None
+    assert "change" not in result.recourses
+    assert result.action is None
     assert "<svg" in result._repr_html_()
 
 
@@ -207,7 +210,9 @@ def test_small_groups_are_suppressed():
     result = made(cohorts=cohorts, people=40)[2]
     summary = result.summary()
     small = [c for c in summary.cohorts if c.rows is None]
-    assert len(small) == 1 and small[0].refitted is None and small[0].cohort != "few"
+    assert len(small) == 1
+    assert small[0].refitted is None
+    assert small[0].cohort != "few"
     assert "few" not in {c.cohort for c in summary.cohorts}
     for bins in (summary.margins, summary.certificates.survive):
         assert all(b.count is None or b.count == 0 or b.count >= FEWEST for b in bins)
@@ -219,7 +224,8 @@ def test_the_case_file_is_for_its_owner_only(audited, tmp_path):
     result.case_file(tmp_path / "case.html")
     result.case_file(tmp_path / "case")
     page = (tmp_path / "case.html").read_text()
-    assert "Personal data" in page and "Never a ground to delay or refuse" in page
+    assert "Personal data" in page
+    assert "Never a ground to delay or refuse" in page
     assert result.critical["id"].iloc[0] in page
     table = pd.read_csv(tmp_path / "case" / "recourses.csv")
     assert table["id"].tolist() == result.recourses.index.tolist()
@@ -237,7 +243,8 @@ def test_report_is_small_and_needs_nothing(audited):
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     for svg in re.findall(r"<svg[^>]*>", page):
-        assert "aria-label" in svg and 'role="img"' in svg
+        assert "aria-label" in svg
+        assert 'role="img"' in svg
 
 
 def test_plot_draws_on_given_axes(audited):

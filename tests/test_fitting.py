@@ -30,7 +30,8 @@ def test_every_kind_takes_numbers_text_and_gaps(kind):
 @pytest.mark.parametrize("kind", ["linear", "ridge", "ntk", "mlp", "boosting"])
 def test_numbers_as_labels(kind):
     labels = labels_for(kind, TABLE["merit"], "low")
-    assert labels.favourable == "low" and not labels.classes
+    assert labels.favourable == "low"
+    assert not labels.classes
     fitted = fit_kind(kind, X, labels)
     assert np.corrcoef(fitted.predict(X), TABLE["merit"])[0, 1] > 0.5
 
@@ -69,6 +70,6 @@ def test_bad_tables_and_parameters():
         fit_kind("ridge", X.assign(empty=np.nan), labels)
     many = X.assign(name=[f"name {i}" for i in range(len(X))])
     labels = labels_for("ridge", pd.concat([TABLE["merit"]] * 2), None)
+    two = pd.concat([many, many.assign(name=many["name"] + "b")], ignore_index=True)
     with pytest.raises(hf.HoldfastError, match="looks like an id"):
-        two = pd.concat([many, many.assign(name=many["name"] + "b")], ignore_index=True)
         fit_kind("ridge", two, labels)

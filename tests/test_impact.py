@@ -69,7 +69,8 @@ def test_by_subject_by_position_and_unknown():
     owners = [f"P{i // 2}" for i in range(len(X))]
     model, given = made(subjects=owners)
     found = hf.impact(model, given, "P90")
-    assert found.erased_rows == 2 and found.requests == 1
+    assert found.erased_rows == 2
+    assert found.requests == 1
     same = hf.impact(model, given, positions=[180, 181])
     np.testing.assert_array_equal(found.recourses["refitted"], same.recourses["refitted"])
     with pytest.raises(hf.HoldfastError, match="unknown subject 'C-0001'"):
@@ -155,7 +156,8 @@ def test_nothing_of_the_erased_is_written(folder, capsys, kind):
     for path in written:
         assert not leaks(contents(path)), path
         assert b"C-0100" not in contents(path), path
-    assert not leaks(said.out.encode()) and not leaks(said.err.encode())
+    assert not leaks(said.out.encode())
+    assert not leaks(said.err.encode())
     left = pd.read_csv("left.csv", dtype=str, keep_default_na=False)
     whole = pd.read_csv("merit.csv", dtype=str, keep_default_na=False)
     pd.testing.assert_frame_equal(left, whole.drop(index=100).reset_index(drop=True))
@@ -175,8 +177,10 @@ def test_the_scan_would_see_a_frozen_scaler(folder):
 def test_saved_model_scores_as_the_updated_one(folder, capsys):
     assert run(["impact", *LOANS, "--erase", "C-0100", "--save-model", "new.skops", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["kind"] == "impact" and said["personal_data"] is True
-    assert said["requests"] == 1 and said["erased_rows"] == 1
+    assert said["kind"] == "impact"
+    assert said["personal_data"] is True
+    assert said["requests"] == 1
+    assert said["erased_rows"] == 1
     names = skops.get_untrusted_types(file="new.skops")
     fitted = skops.load("new.skops", trusted=names)
     people = pd.read_csv("loans.csv").drop(columns=["customer", "repaid"])
@@ -198,7 +202,8 @@ def test_unknown_id_writes_nothing(folder, capsys):
     outputs = ["--emit", "left.csv", "--save-model", "new.skops", "--case-file", "case"]
     assert run(["impact", *MERIT, "--erase", "C-0100", "--erase", "C-9999", *outputs]) == 2
     said = capsys.readouterr()
-    assert "unknown id 'C-9999'" in said.err and "Traceback" not in said.err
+    assert "unknown id 'C-9999'" in said.err
+    assert "Traceback" not in said.err
     assert sorted(p.name for p in folder.iterdir()) == before
 
 
@@ -228,4 +233,5 @@ def test_issued_promises(folder, capsys):
     assert said["recourses"] > 20
     for line in said["broken"]:
         assert line["refitted"] < said["target"] <= line["score"]
-        assert line["now"] and line["promised"]
+        assert line["now"]
+        assert line["promised"]

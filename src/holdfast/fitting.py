@@ -158,7 +158,7 @@ def fit_kind(
         different = X[name].nunique()
         if different == 0:
             raise HoldfastError(f"the column {name!r} is empty: leave it out")
-        if name in text and different > MOST_CATEGORIES:
+        if name in text and different > min(MOST_CATEGORIES, max(20, len(X) // 2)):
             raise HoldfastError(
                 f"the column {name!r} has {different} different texts: it looks like an id or "
                 "free text, not a category. Leave it out"

@@ -149,7 +149,7 @@ def action_instability(
     method : "first-order" or callable
         How recourse is found. ``"first-order"`` is the paper's closed form,
         ``x + (s − f(x)) w / ‖w‖²`` with ``w`` the score's gradient, in the features of the model's
-        last step; exact for linear models. A callable takes ``(model, people)`` and returns the
+        last step (preprocessing frozen); exact for linear models. A callable takes ``(model, people)`` and returns the
         points, in which distances are then measured.
 
     Returns
@@ -158,7 +158,8 @@ def action_instability(
     """
     if not p >= 1:
         raise HoldfastError(f"p must be at least 1, got {p!r}")
-    refit = model.without(rows, subjects=subjects)
+    # distances in the features are distances in one and the same space: preprocessing frozen
+    refit = model.without(rows, subjects=subjects, refit_preprocessing=callable(method))
 
     def points(of: ErasableModel) -> Array:
         if callable(method):

@@ -468,7 +468,9 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
     try:
-        code = app(_arguments(arguments), standalone_mode=False)
+        code = app(_arguments(arguments), prog_name="holdfast", standalone_mode=False)
+        if code == 130:  # what typer makes of Ctrl-C
+            raise KeyboardInterrupt
         return int(code) if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted: nothing was written")
