@@ -52,7 +52,7 @@ def outcome_linear(model: ErasableModel, given: Any) -> Bound:
     core = _linear(model)
     points = points_of(given)
     deletions = model.deletions(points)
-    alone = deletions.deletable
+    alone = _deletable(deletions)
     shifts = (
         core.design.U * np.where(alone, deletions.single_steps, 0.0)[:, None]
     ) @ core.design.T.T
@@ -76,6 +76,7 @@ def outcome_kernel(model: ErasableModel, given: Any) -> Bound:
         )
     points = points_of(given)
     deletions = model.deletions(points)
+    _deletable(deletions)
     steps = np.nan_to_num(deletions.single_steps)
     longest, n = 0.0, model.rows.n
     for start in range(0, n, 512):
@@ -187,7 +188,7 @@ def _before_and_after(
     before = core.scores(probes)
     if rows is None:
         drops = deletions.single_effects()
-        drops = drops[:, deletions.deletable].T
+        drops = drops[:, _deletable(deletions)].T
     else:
         drops = deletions.effect(rows)[None]
     after = before - drops
@@ -216,6 +217,15 @@ def _jacobian_norms(x: Array, w: Array, b: float, target: float) -> Array:
     jacobians[:, :, :d] += (gaps / norm)[:, None, None] * np.eye(d)
     jacobians[:, :, d] = -w / norm
     return np.linalg.norm(jacobians, ord=2, axis=(1, 2))
+
+
+def _deletable(deletions: Any) -> Any:
+    """Which rows can go alone; a bound over none of them says nothing."""
+    if not deletions.deletable.any():
+        raise UnsupportedModelError(
+            "no training row can be deleted alone: there are too few for this model"
+        )
+    return deletions.deletable
 
 
 def _worst(effects: Array) -> Array:

@@ -149,8 +149,8 @@ def action_instability(
     method : "first-order" or callable
         How recourse is found. ``"first-order"`` is the paper's closed form,
         ``x + (s − f(x)) w / ‖w‖²`` with ``w`` the score's gradient, in the features of the model's
-        last step (preprocessing frozen); exact for linear models. A callable takes ``(model, people)`` and returns the
-        points, in which distances are then measured.
+        last step (preprocessing frozen); exact for linear models. A callable takes
+        ``(model, people)`` and returns the points, in which distances are then measured.
 
     Returns
     -------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -468,7 +469,9 @@ def main(arguments: list[str] | None = None) -> None:
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
     try:
-        code = app(_arguments(arguments), prog_name="holdfast", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what users must know is said in words
+            code = app(_arguments(arguments), prog_name="holdfast", standalone_mode=False)
         if code == 130:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
         return int(code) if isinstance(code, int) else 0

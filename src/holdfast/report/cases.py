@@ -83,7 +83,9 @@ def _inert(cell: Any) -> Any:
 def _table(frame: pd.DataFrame) -> dict[str, Any]:
     """Names, and for every cell what is shown and what it is sorted by."""
     rows = [[_cell(value) for value in row] for row in frame.itertuples(index=False)]
-    return {"names": [str(name).replace("_", " ") for name in frame.columns], "rows": rows}
+    number = [pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]
+    names = [str(name).replace("_", " ") for name in frame.columns]
+    return {"names": names, "rows": rows, "number": number}
 
 
 def _cell(value: Any) -> dict[str, Any]:

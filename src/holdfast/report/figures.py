@@ -52,6 +52,7 @@ def draw_curve(ax: Any, summary: AuditSummary, plain: bool = True) -> None:
     ceiling = [np.nan if p.ceiling is None else 100 * p.ceiling for p in points]
     if np.isfinite(ceiling[1:]).any():
         ax.plot(k, ceiling, "--", color=proof, label="proven ceiling")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     noun = "people" if summary.headline.unit == "subject" else "rows"
     ax.set(xlabel=f"{noun} erased", ylabel="recourses broken (%)", ylim=(-3, 103))
     ax.legend(frameon=False, fontsize="small", labelcolor=ink)
