@@ -125,6 +125,7 @@ class Proof(pd.DataFrame):
             *(
                 f"Any {k}: at most {self.upper[k]:.1%} broken, proven."
                 for k in sorted({1, min(3, self.max_deletions), self.max_deletions})
+                if k <= self.limit
             ),
         ]
         if self.limit_reason:
