@@ -116,9 +116,12 @@ def test_rates_and_horizons():
 
 def test_the_same_seed_gives_the_same_audit(audited):
     again = made(erasures=20, cohorts=np.where(X["age"] > 50, "old", "young"))[2]
-    one, two = (json.loads(r.to_json()) for r in (audited[2], again))
-    one.pop("created"), two.pop("created")
-    assert one == two
+    one, two = audited[2], again
+    for name in ("critical", "bounds", "agreement", "cohorts", "overshoots"):
+        pd.testing.assert_frame_equal(getattr(one, name), getattr(two, name))
+    proofs = ["ceiling"]  # what is proven hangs on the time there was
+    pd.testing.assert_frame_equal(one.curve.drop(columns=proofs), two.curve.drop(columns=proofs))
+    assert (one.likelihood, one.action) == (two.likelihood, two.action)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,8 @@ def test_the_same_seed_gives_the_same_audit(audited):
 def test_every_family_can_be_audited(estimator):
     result = made(estimator, people=40, max_deletions=2)[2]
     summary = result.summary()
-    assert AuditSummary.model_validate(json.loads(result.to_json())) == summary
+    again = AuditSummary.model_validate(json.loads(result.to_json()))
+    assert again.model_copy(update={"created": summary.created}) == summary
     assert "confirmed by refitting" in result.headline
 
 

@@ -415,8 +415,14 @@ def test_interrupted(folder):
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(6)  # by now it draws
-    process.send_signal(signal.SIGINT)
+    time.sleep(6)  # by now it works on something
+    for _ in range(60):  # an import may swallow one
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(2)
+            break
+        except subprocess.TimeoutExpired:
+            continue
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in said

@@ -109,12 +109,12 @@ def audit(
     >>> model = hf.erasable(LinearRegression().fit(X, y), X, y, favourable="low")
     >>> given = hf.find_recourse(model, X, target=-140, actionability="infer")
     >>> result = hf.audit(model, given, max_deletions=3)
-    >>> result.curve[["predicted", "refitted", "ceiling"]].round(2).reset_index()
-       k  predicted  refitted  ceiling
-    0  0       0.00      0.00     0.00
-    1  1       0.84      0.84     0.84
-    2  2       0.92      0.92     0.92
-    3  3       0.96      0.96     0.96
+    >>> result.curve[["predicted", "refitted"]].round(2).reset_index()
+       k  predicted  refitted
+    0  0       0.00      0.00
+    1  1       0.84      0.84
+    2  2       0.92      0.92
+    3  3       0.96      0.96
     """
     refuse_other_models(model)
     rng = generator_of(random_state)
