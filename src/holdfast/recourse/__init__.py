@@ -50,7 +50,7 @@ def find_recourse(
     method: str | Callable[..., Any] = "scfe",
     target: float | None = None,
     actionability: Any = None,
-    overshoot: float = 0.01,
+    overshoot: Any = 0.01,
     random_state: Any = 0,
     *,
     target_probability: float | None = None,
@@ -78,8 +78,9 @@ def find_recourse(
     actionability : Actionability, path of a TOML file, mapping, "infer" or None
         What people can change. ``None``: every number may take any value (as in the paper), and
         text stays one of the categories known; ``"infer"``: see :meth:`Actionability.infer`.
-    overshoot : float
-        How far past the target points must be, in standard deviations of the training scores.
+    overshoot : float, or array of shape (q,)
+        How far past the target points must be, in standard deviations of the training scores; one
+        number, or one for each of the people.
     random_state : int, Generator or None
     target_probability : float, optional
         Instead of ``target``, for models with probabilities.
@@ -119,12 +120,15 @@ def find_recourse(
         check_option_values(find, options)
     space = Space(model.frame, Actionability.of(actionability, model.frame))
     people = space.tidy(people_frame(model, people))
-    below, above, coordinates, wrong = below_target(model, space, people, target)
-    goal = target + float(overshoot) * model.score_unit
+    if np.ndim(overshoot) == 1 and len(overshoot) != len(people):
+        raise HoldfastError(f"there are {len(people)} people but {len(overshoot)} overshoots")
+    places = people.set_axis(np.arange(len(people)), axis=0)
+    below, above, coordinates, wrong = below_target(model, space, places, target)
+    rows = below.index.to_numpy()
+    below, asked = people.iloc[rows], np.broadcast_to(overshoot, len(people))[rows]
+    goal = target + asked.astype(float) * model.score_unit
     usable = np.flatnonzero([not w for w in wrong])
-    problem = make_problem(
-        model, space, below, coordinates, float(goal), model.score_unit, cost, usable
-    )
+    problem = make_problem(model, space, below, coordinates, goal, model.score_unit, cost, usable)
     known = np.array(wrong, dtype=object)
     known[usable] = problem.take(usable).hopeless()
     able = np.flatnonzero(known == "")
@@ -146,7 +150,7 @@ def find_recourse(
         points,
         known.tolist(),
         target,
-        overshoot,
+        float(np.min(overshoot)),
         above,
         name,
         unfound="no valid point found",
@@ -176,14 +180,14 @@ def checked(
     reasons, remarks = list(known), [""] * len(problem)
     for i, violated in enumerate(problem.violations(Z)):
         remarks[i] = problem.remarks.get(i, "")
-        short = not scores[i] >= problem.goal
+        short = not scores[i] >= problem.goal[i]
         if not reasons[i] and (violated or short) and remarks[i]:
             reasons[i] = remarks[i]
         elif not reasons[i] and violated:
             reasons[i] = f"not allowed: {violated}"
         elif not reasons[i] and short:
             reasons[i] = (
-                f"{unfound}: its score is {scores[i]:.6g}, and {problem.goal:.6g} is needed"
+                f"{unfound}: its score is {scores[i]:.6g}, and {problem.goal[i]:.6g} is needed"
             )
     valid = np.array([not r for r in reasons], dtype=bool)
     return Recourse(
@@ -216,7 +220,7 @@ def _told(problem: Problem, Z: Array, points: pd.DataFrame, valid: Any) -> pd.Da
     short = np.where(loose, rounded_away(some.factual, exact), exact)
     table = _as_given(some.table(short), some)
     fine = np.array([not words for words in some.violations(short)], dtype=bool)
-    fine &= problem.model.scores(table) >= problem.goal
+    fine &= problem.model.scores(table) >= some.goal
     told = points.copy()
     told.iloc[rows[fine]] = table.iloc[np.flatnonzero(fine)]
     return told
@@ -311,7 +315,10 @@ def _scores(model: ErasableModel, row: pd.DataFrame) -> bool:
 def check_settings(model: Any, overshoot: Any, cost: Any) -> None:
     """Refuse what is no model, no overshoot or no cost."""
     refuse_other_models(model)
-    if finite_number("overshoot", overshoot, "a number from 0") < 0:
+    if isinstance(overshoot, np.ndarray | pd.Series):
+        if np.ndim(overshoot) != 1 or not np.all(np.isfinite(overshoot)) or np.any(overshoot < 0):
+            raise HoldfastError("overshoot must be one number from 0 for each of the people")
+    elif finite_number("overshoot", overshoot, "a number from 0") < 0:
         raise HoldfastError(f"overshoot must be a number from 0, got {overshoot!r}")
     if cost not in ("l1", "l2"):
         raise HoldfastError(f"cost must be 'l1' or 'l2', got {cost!r}")

@@ -69,7 +69,8 @@ def actionable(problem: Problem, rng: np.random.Generator, time_limit: float = 6
 
 def _cheapest(one: Problem, gap: float, time_limit: float) -> tuple[Array, str]:
     """The best point over all combinations of links acting, checked with the model itself."""
-    hair = 1e-9 * (one.unit + abs(one.goal))
+    goal = float(one.goal[0])
+    hair = 1e-9 * (one.unit + abs(goal))
     late = False
     for nudge in NUDGES:
         found = []
@@ -82,7 +83,7 @@ def _cheapest(one: Problem, gap: float, time_limit: float) -> tuple[Array, str]:
             break
         points = np.array(found)
         many = one.take(np.zeros(len(points), dtype=np.intp))
-        fine = many.scores(points) >= one.goal + 0.1 * hair
+        fine = many.scores(points) >= goal + 0.1 * hair
         cost = np.where(fine, many.cost(points), np.inf)
         if fine.any() and (fine.all() or nudge == NUDGES[-1] or not _cheaper(many, points, fine)):
             return points[int(np.argmin(cost))], "not proven cheapest: out of time" if late else ""

@@ -47,7 +47,7 @@ class Problem:
         Bounds of the numbers, on the grid; where the grid of a number with a step starts.
     allowed : dict of (q, categories) bool
         By the position of each choice.
-    goal : float
+    goal : (q,)
         The score to reach: target plus overshoot.
     unit : float
         A standard deviation of the training scores, the unit of every tolerance.
@@ -67,7 +67,7 @@ class Problem:
     high: Array
     anchor: Array
     allowed: dict[int, Mask]
-    goal: float
+    goal: Array
     unit: float
     norm: str = "l1"
     affine: Affine | None = None
@@ -88,6 +88,7 @@ class Problem:
             high=self.high[rows],
             anchor=self.anchor[rows],
             allowed={k: mask[rows] for k, mask in self.allowed.items()},
+            goal=self.goal[rows],
         )
 
     # what the model says -------------------------------------------------------------------
@@ -119,9 +120,9 @@ class Problem:
         """What it costs people to get to ``Z``."""
         return self.space.cost(Z - self.factual, self.norm)
 
-    def reached(self, scores: Array) -> Mask:
-        """Which scores are at the goal."""
-        found: Mask = scores >= self.goal
+    def reached(self, scores: Array, rows: Any = slice(None)) -> Mask:
+        """Which scores, of everybody or of those at ``rows``, are at the goal."""
+        found: Mask = scores >= self.goal[rows]
         return found
 
     # what is allowed -----------------------------------------------------------------------
@@ -242,7 +243,7 @@ class Problem:
         for i in np.flatnonzero(best < self.goal):
             found[i] = found[i] or (
                 f"infeasible: even the best allowed change scores {best[i]:.6g}, below the "
-                f"{self.goal:.6g} needed"
+                f"{self.goal[i]:.6g} needed"
             )
         return found
 
@@ -288,7 +289,7 @@ def make_problem(
     space: Space,
     people: pd.DataFrame,
     coordinates: tuple[Array, Mask],
-    goal: float,
+    goal: float | Array,
     unit: float,
     norm: str,
     usable: Positions,
@@ -311,8 +312,9 @@ def make_problem(
         mask[kept[:, k]] = False
         mask[np.arange(len(factual)), factual[:, k].astype(np.intp)] = True
         allowed[k] = mask
+    goals = np.broadcast_to(np.asarray(goal, dtype=float), len(factual))
     problem = Problem(
-        model, space, people, factual, kept, low, high, anchor, allowed, goal, unit, norm
+        model, space, people, factual, kept, low, high, anchor, allowed, goals, unit, norm
     )
     _cap_linked(problem)
     return replace(problem, affine=_affine(problem.take(usable)))

@@ -102,7 +102,7 @@ def descended(problem: Problem, base: Array, trade_off: float, max_iter: int) ->
         poor = gained < 0.25 * promised
         radius[active] *= np.where(poor, 0.25, np.where(gained > 0.75 * promised, 2.0, 1.0))
         stuck = (radius[active] < 1e-6) | (promised <= 1e-9 * problem.unit)
-        active = active[~problem.reached(scores[active]) & ~stuck]
+        active = active[~problem.reached(scores[active], active) & ~stuck]
         problem.progress(q - active.size)
     return Z, problem.reached(scores)
 

@@ -79,12 +79,12 @@ def pulled_back(problem: Problem, Z: Array, tries: int = 40) -> Array:
         share = np.full(rows.size, 0.5)
         if turn % 3 < 2:
             rise = high_score[rows] - low_score[rows]
-            aim = problem.goal + 0.3 * tolerance - low_score[rows]
+            aim = problem.goal[rows] + 0.3 * tolerance - low_score[rows]
             share = np.divide(aim, rise, out=share, where=rise > 0)
             share = np.clip(share, 1e-3, 1 - 1e-9)
         t = low[rows] + share * (high[rows] - low[rows])
         points, scores = at(t, rows)
-        up = problem.reached(scores)
+        up = problem.reached(scores, rows)
         high[rows[up]], high_score[rows[up]] = t[up], scores[up]
         best[rows[up]] = points[up]
         low[rows[~up]], low_score[rows[~up]] = t[~up], scores[~up]
@@ -151,7 +151,7 @@ def climbed(problem: Problem, Z: Array, rounds: int = 40) -> Array:
     active = np.arange(len(problem))
     scores = problem.scores(Z)
     for _ in range(rounds):
-        active = active[~problem.reached(scores[active])]
+        active = active[~problem.reached(scores[active], active)]
         if active.size == 0:
             break
         still = []
@@ -167,7 +167,7 @@ def restarted(problem: Problem, Z: Array, nearest: int = 5) -> Array:
     """The cheapest feasible point among the nearest training rows beyond the goal, if any."""
     space, model = problem.space, problem.model
     scores = model.training_scores
-    beyond = np.flatnonzero(scores >= problem.goal)
+    beyond = np.flatnonzero(scores >= problem.goal.min(initial=np.inf))
     if beyond.size == 0:
         return Z
     rows, kept, _ = space.encoded(model.frame.iloc[beyond])
