@@ -31,12 +31,15 @@ class TrainingRows:
         The class code of each row, for classifiers: no class may vanish.
     weights : ndarray of shape (n,) or None
         The sample weights of the fit: a row of weight 0 keeps no class alive.
+    memory : dict
+        What was worked out about deletions of these rows and serves any query: kept with them.
     """
 
     n: int
     subjects: npt.NDArray[Any] | None = field(default=None, repr=False)
     classes: npt.NDArray[np.intp] | None = field(default=None, repr=False)
     weights: Array | None = field(default=None, repr=False)
+    memory: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def rows_of_subject(self) -> dict[str, Positions]:

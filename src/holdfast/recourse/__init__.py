@@ -118,6 +118,42 @@ def find_recourse(
     if find in METHODS.values():
         refuse_unknown_options(find, options, name)
         check_option_values(find, options)
+    problem, known, above = posed(model, people, target, actionability, overshoot, cost)
+    able = np.flatnonzero(known == "")
+    Z = problem.factual.copy()
+    if able.size:
+        some = replace(
+            problem.take(able),
+            remarks={},
+            progress=_reporter(progress, len(problem), able.size),
+        )
+        Z[able] = _coordinates(find(some, rng, **options), some, name)
+        problem.remarks.update({int(able[i]): said for i, said in some.remarks.items()})
+    if progress is not None and len(problem):
+        progress(len(problem), len(problem))
+    points = problem.table(Z)
+    return checked(
+        problem,
+        Z,
+        points,
+        known.tolist(),
+        target,
+        float(np.min(overshoot)),
+        above,
+        name,
+        unfound="no valid point found",
+    )
+
+
+def posed(
+    model: ErasableModel,
+    people: Any,
+    target: float,
+    actionability: Any,
+    overshoot: Any,
+    cost: str,
+) -> tuple[Problem, Any, int]:
+    """The problem of those below the target, why some have no recourse, and how many are above."""
     space = Space(model.frame, Actionability.of(actionability, model.frame))
     people = space.tidy(people_frame(model, people))
     if np.ndim(overshoot) == 1 and len(overshoot) != len(people):
@@ -131,30 +167,7 @@ def find_recourse(
     problem = make_problem(model, space, below, coordinates, goal, model.score_unit, cost, usable)
     known = np.array(wrong, dtype=object)
     known[usable] = problem.take(usable).hopeless()
-    able = np.flatnonzero(known == "")
-    Z = problem.factual.copy()
-    if able.size:
-        some = replace(
-            problem.take(able),
-            remarks={},
-            progress=_reporter(progress, len(below), able.size),
-        )
-        Z[able] = _coordinates(find(some, rng, **options), some, name)
-        problem.remarks.update({int(able[i]): said for i, said in some.remarks.items()})
-    if progress is not None and len(below):
-        progress(len(below), len(below))
-    points = problem.table(Z)
-    return checked(
-        problem,
-        Z,
-        points,
-        known.tolist(),
-        target,
-        float(np.min(overshoot)),
-        above,
-        name,
-        unfound="no valid point found",
-    )
+    return problem, known, above
 
 
 def checked(

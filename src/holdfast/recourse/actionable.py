@@ -14,6 +14,7 @@ choice and no link, the program is a knapsack with a closed form.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -22,7 +23,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.rows import Array, Mask
 from holdfast.recourse.cheapest import cheapest_change
-from holdfast.recourse.problem import Problem
+from holdfast.recourse.problem import Affine, Problem
 
 #: links one person's program may have: each doubles the number of programs
 MOST_LINKS = 8
@@ -69,13 +70,15 @@ def actionable(problem: Problem, rng: np.random.Generator, time_limit: float = 6
 
 def _cheapest(one: Problem, gap: float, time_limit: float) -> tuple[Array, str]:
     """The best point over all combinations of links acting, checked with the model itself."""
+    assert one.affine is not None
     goal = float(one.goal[0])
     hair = 1e-9 * (one.unit + abs(goal))
     late = False
     for nudge in NUDGES:
         found = []
         for acting in product((False, True), repeat=len(one.space.links)):
-            point, in_time = _program(one, gap + hair + nudge * one.unit, acting, time_limit)
+            demands = [(one.affine, gap + hair + nudge * one.unit)]
+            point, in_time = program(one, demands, acting, time_limit)
             late |= not in_time
             if point is not None:
                 found.append(point)
@@ -98,14 +101,17 @@ def _cheaper(many: Problem, points: Array, fine: Mask) -> bool:
     return bool(cost[~fine].min() < cost[fine].min())
 
 
-def _program(
-    one: Problem, gap: float, acting: tuple[bool, ...], time_limit: float
+def program(
+    one: Problem,
+    demands: Sequence[tuple[Affine, float]],
+    acting: tuple[bool, ...],
+    time_limit: float,
 ) -> tuple[Array | None, bool]:
     """The optimum of one program (``None``: it has none), and whether there was time to prove it.
 
-    Variables: rises, falls (in units of cost), grid places, then the categories of each choice.
+    Every linear score in ``demands`` is to rise by its gap. Variables: rises, falls (in units of
+    cost), grid places, then the categories of each choice.
     """
-    assert one.affine is not None
     space = one.space
     x, low, high = one.factual[0], one.low[0], one.high[0]
     numbers = np.flatnonzero(space.number)
@@ -126,9 +132,11 @@ def _program(
     cost[: 2 * r] = 1.0
     upper[:r] = np.maximum(high[numbers] - x[numbers], 0.0) * w
     upper[r : 2 * r] = np.maximum(x[numbers] - low[numbers], 0.0) * w
-    score = np.zeros(width)
-    score[:r] = one.affine.slopes[numbers] / w / one.unit
-    score[r : 2 * r] = -score[:r]
+    rises = np.zeros((len(demands), width))
+    for score, (affine, gap) in zip(rises, demands, strict=True):
+        score[:r] = affine.slopes[numbers] / w / one.unit
+        score[r : 2 * r] = -score[:r]
+        rows.append((score, gap / one.unit, np.inf))
     for p, k in enumerate(numbers.tolist()):
         # the person's own value is out of range; on a grid the places' bounds see to it
         if (low[k] > x[k] or high[k] < x[k]) and not space.step[k]:
@@ -154,7 +162,8 @@ def _program(
         cost[here] = weight[k]
         cost[here[own]] = 0.0
         if not one.kept[0, k]:
-            score[here] = (one.affine.values[k] - one.affine.values[k][own]) / one.unit
+            for score, (affine, _) in zip(rises, demands, strict=True):
+                score[here] = (affine.values[k] - affine.values[k][own]) / one.unit
     for (when, code, then, by), acts in zip(space.links, acting, strict=True):
         trigger = position[when] if code < 0 else starts[when] + code
         if code >= 0 and x[when] == code:
@@ -168,7 +177,6 @@ def _program(
         follow[[t, r + t]] = np.sign(by) / w[t], -np.sign(by) / w[t]
         follow[trigger] -= abs(by) / (weight[when] if code < 0 else 1.0)
         rows.append((follow, 0.0, np.inf))
-    rows.append((score, gap / one.unit, np.inf))
     matrix, least, most = (np.array(part) for part in zip(*rows, strict=True))
     solved = milp(
         cost,

@@ -60,7 +60,10 @@ def boxes(deletions: Deletions, budget: int, passes: int = 4, groups: bool = Fal
     ``groups``: where they end early, bound small groups of fragile rows as one. Their own boxes
     are then 0, so that only a caller that adds what the clusters can do may ask for it.
     """
-    found = _boxes(deletions, budget, passes, [])
+    key = ("boxes", getattr(deletions, "coupled", True), budget, passes)
+    found = deletions.rows.memory.get(key)
+    if found is None:  # they do not depend on the queries
+        found = deletions.rows.memory[key] = _boxes(deletions, budget, passes, [])
     if groups and found.limit < budget:
         clusters = find_clusters(deletions, budget)
         if clusters:
