@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         SingularDeletionError,
         UnsupportedModelError,
     )
+    from holdfast.hardening import harden
+    from holdfast.hardening.result import Hardening
     from holdfast.impacts import Impact, impact
     from holdfast.instability import (
         Instability,
@@ -51,6 +53,8 @@ _HOME = {
     "UnsupportedModelError": "holdfast.errors",
     "ErasableModel": "holdfast.models.erasable",
     "erasable": "holdfast.models.erasable",
+    "Hardening": "holdfast.hardening.result",
+    "harden": "holdfast.hardening",
     "Impact": "holdfast.impacts",
     "impact": "holdfast.impacts",
     "Instability": "holdfast.instability",
@@ -79,6 +83,7 @@ __all__ = [
     "DriftWarning",
     "ErasableModel",
     "Feature",
+    "Hardening",
     "HoldfastError",
     "Impact",
     "Instability",
@@ -97,6 +102,7 @@ __all__ = [
     "certify",
     "erasable",
     "find_recourse",
+    "harden",
     "impact",
     "invalidation_rate",
     "issued_recourse",

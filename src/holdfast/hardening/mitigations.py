@@ -1,0 +1,158 @@
+"""The mitigations, one function each: a case in, one or more ways of doing it out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import Pipeline
+
+from holdfast.errors import UnsupportedModelError
+from holdfast.hardening.case import Case, Mitigation, promised
+from holdfast.hardening.margin import margins
+from holdfast.hardening.robust import deletion_aware, worst_case_ball
+from holdfast.models.erasable import ErasableModel, erasable
+from holdfast.models.refit import RefitCore
+from holdfast.searches import search
+
+#: how much stronger each step of the regularisation path is
+STRONGER = (10.0, 100.0, 1000.0)
+
+
+def honour(case: Case) -> list[Mitigation]:
+    """Keep every promise whatever the refitted model says: who is granted against it?"""
+    made = promised("honour", "", case.model, case.given, case)
+    if len(made.points):
+        plan = search(
+            case.model, made.points, case.target, case.survive, unit=case.unit, random_state=0
+        )
+        after = case.model.without(plan.rows).scores(made.points)
+        below = case.target - after[after < case.target]
+        deviations = below / case.model.score_unit
+        made.note = (
+            f"the worst {case.survive} deletions leave {below.size} of {len(made.points)} people "
+            "granted against the refitted model"
+        )
+        if below.size:
+            made.note += f", by {np.median(deviations):.2g} deviations of the score (median)"
+    return [made]
+
+
+def uniform(case: Case) -> list[Mitigation]:
+    """The same larger overshoot for everybody: the yardstick."""
+    made = []
+    for overshoot in (0.05, 0.2):
+        given = case.recourse(case.model, overshoot)
+        made.append(promised("uniform", f"overshoot={overshoot:g}", case.model, given, case))
+    return made
+
+
+def margin(case: Case) -> list[Mitigation]:
+    """For everybody the cheapest recourse that provably survives."""
+    found = margins(
+        case.model,
+        case.people,
+        case.target,
+        case.survive,
+        case.actionability,
+        case.overshoot,
+        case.cost,
+        case.unit,
+        case.method,
+        case.random_state,
+    )
+    given = found.given
+    short = ~given.valid.to_numpy()
+    note = found.method
+    if short.any():
+        note += f"; {int(short.sum())} people have none: {given.reason[short].iloc[0]}"
+    uncertified = int(np.sum(~found.certified))
+    if uncertified:
+        note += f"; {uncertified} could not be made to survive"
+    made = promised("margin", f"survive={case.survive}", case.model, given, case, note=note)
+    made.proven = found.proven and uncertified == 0
+    return [made]
+
+
+def drop_critical(case: Case, m: int = 15, rounds: int = 2) -> list[Mitigation]:
+    """The paper's onion: remove the ``m`` most critical rows, refit, and again."""
+    made, model = [], case.model
+    given = case.given
+    for turn in range(1, rounds + 1):
+        if not given.valid.any() or m >= model.rows.n:
+            break
+        method = "best" if isinstance(model.core, RefitCore) else "greedy"
+        rows = search(model, given, case.target, m, method).rows
+        model = model.without(rows)
+        given = case.recourse(model)
+        note = (
+            f"{turn * m} rows removed for being influential: evidence, not a policy. It treats "
+            "people differently for the effect their data have"
+        )
+        made.append(promised("drop-critical", f"m={turn * m}", model, given, case, note=note))
+    return made
+
+
+def regularise(case: Case) -> list[Mitigation]:
+    """More ridge, a smaller C, a larger β: steadier, and worse at predicting."""
+    made = []
+    for factor in STRONGER:
+        estimator, setting = _stronger(case.model, factor)
+        model = _refitted(case.model, estimator)
+        made.append(promised("regularise", setting, model, case.recourse(model), case))
+    return made
+
+
+def _stronger(model: ErasableModel, factor: float) -> tuple[Any, str]:
+    estimator = clone(model.estimator)
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    if isinstance(last, LinearRegression):
+        replaced = Ridge(alpha=factor, fit_intercept=last.fit_intercept)
+        if isinstance(estimator, Pipeline):
+            estimator.steps[-1] = (estimator.steps[-1][0], replaced)
+            return estimator, f"ridge alpha={factor:g}"
+        return replaced, f"ridge alpha={factor:g}"
+    for name, inverse in (("alpha", False), ("beta", False), ("C", True)):
+        if name in last.get_params():
+            value = getattr(last, name)
+            value = value / factor if inverse else (value or 0.1) * factor
+            last.set_params(**{name: value})
+            return estimator, f"{name}={value:g}"
+    raise UnsupportedModelError(
+        f"{type(last).__name__} has no alpha, beta or C to make larger or smaller"
+    )
+
+
+def _refitted(model: ErasableModel, estimator: Any) -> ErasableModel:
+    import warnings
+
+    X = model._queries(model.X, "X")
+    extra = {}
+    if model.sample_weight is not None:
+        step = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+        extra = {f"{step}sample_weight": model.sample_weight}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = estimator.fit(X, model.y, **extra)
+        return erasable(
+            fitted, model.X, model.y, model.rows.subjects, model.sample_weight, model.favourable
+        )
+
+
+def robust_recourse(case: Case) -> list[Mitigation]:
+    """Published baselines: ROAR's ball of weights, and the deletion-aware recourse."""
+    made = []
+    for radius in (0.01, 0.05, 0.2):
+        points = worst_case_ball(case, radius)
+        made.append(_at(case, points, f"ROAR radius={radius:g}"))
+    points = deletion_aware(case)
+    made.append(_at(case, points, f"deletion-aware k={case.survive}"))
+    return made
+
+
+def _at(case: Case, points: Any, setting: str) -> Mitigation:
+    fine = case.model.scores(points) >= case.target if len(points) else np.zeros(0, dtype=bool)
+    served = (case.given.above_target + int(fine.sum())) / max(len(case.people), 1)
+    return Mitigation("robust-recourse", setting, case.model, points[fine], served)

@@ -1,0 +1,118 @@
+"""What hardening found: one table, one figure, one recommendation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.hardening.case import Case, Mitigation
+from holdfast.report.words import percent
+
+COLUMNS = [
+    *("mitigation", "setting", "survive", "certified", "proven", "broken_most"),
+    *("extra_cost", "cost", "served", "quality", "people", "note"),
+]
+
+
+@dataclass
+class Hardening:
+    """What :func:`holdfast.harden` returns.
+
+    Attributes
+    ----------
+    table : frame
+        One line per way of doing it: the share that survives ``survive`` deletions (``survive``,
+        by the strongest attack found, refitted), the ``certified`` share, whether survival is
+        ``proven``, the share broken by the most deletions looked at, the median cost and how much
+        more that is (``extra_cost``), the share of people ``served``, and the model's ``quality``
+        on held-out rows (R², or the area under the ROC curve).
+    mitigations : dict
+        The strongest way of each, with ``points`` and ``model``.
+    skipped : dict
+        Mitigations the model does not support, and why.
+    recommendation : str
+    """
+
+    case: Case = field(repr=False)
+    made: list[Mitigation] = field(repr=False)
+    skipped: dict[str, str]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One line per way of doing it."""
+        return pd.DataFrame([m.measured for m in self.made], columns=COLUMNS)
+
+    @property
+    def mitigations(self) -> dict[str, Mitigation]:
+        """The last and strongest way of each."""
+        return {m.name: m for m in self.made}
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """The share broken at every number of deletions, by way of doing it."""
+        names = [f"{m.name} {m.setting}".strip() for m in self.made]
+        table = pd.DataFrame({n: m.broken for n, m in zip(names, self.made, strict=True)})
+        return table.rename_axis("deletions")
+
+    @property
+    def recommendation(self) -> str:
+        """What to do, in words: the cheapest that is proven, else the best that was found."""
+        k = self.case.survive
+        noun = "people erased" if self.case.unit == "subject" else "deletions"
+        lines = self.table
+        sure = lines[lines["proven"].astype(bool)]
+        if len(sure):
+            line = sure.sort_values("extra_cost").iloc[0]
+            served = (
+                ""
+                if line["served"] == 1
+                else (
+                    f" {percent(1 - line['served'])} of the people have no recourse that survives."
+                )
+            )
+            count = len(self.mitigations[line["mitigation"]].points)
+            return (
+                f"Asking people for {_more(line['extra_cost'])} more (median) makes 100 % of "
+                f"{count:,} recourses survive any {k} {noun}, proven.{served}"
+            )
+        tried = lines[(lines["mitigation"] != "honour") & lines["survive"].notna()]
+        if len(tried) == 0:
+            return "Nothing that was tried applies to this model: keep the promises you made."
+        best = tried.sort_values(["survive", "extra_cost"], ascending=[False, True]).iloc[0]
+        return (
+            f"Nothing is proven here. The most that was found: {best['mitigation']} "
+            f"({best['setting']}) lets {percent(best['survive'])} survive the strongest attack of "
+            f"{k} {noun} found, for {_more(best['extra_cost'])} more (median)."
+        )
+
+    def __repr__(self) -> str:
+        return f"<Hardening survive={self.case.survive}, {len(self.made)} ways measured>"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Extra cost against the share that survives, a line per mitigation."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots(figsize=(6.5, 4.2), layout="constrained")[1]
+        lines = self.table
+        for name in dict.fromkeys(lines["mitigation"]):
+            some = lines[lines["mitigation"] == name].sort_values("extra_cost")
+            ax.plot(100 * some["extra_cost"], 100 * some["survive"], "o-", label=name)
+            proven = some[some["proven"].astype(bool)]
+            ax.plot(100 * proven["extra_cost"], 100 * proven["survive"], "k*", markersize=12)
+        ax.set(
+            xlabel="extra cost to people (%, median)",
+            ylabel=f"recourses that survive {self.case.survive} deletions (%)",
+            ylim=(-3, 103),
+        )
+        ax.legend(frameon=False, fontsize="small", title="star: proven", title_fontsize="small")
+        return ax
+
+
+def _more(extra: float) -> str:
+    if not np.isfinite(extra):
+        return "an unknown amount"
+    return f"{100 * extra:.2g} %"
