@@ -162,7 +162,7 @@ def test_thresholds_decide_the_exit_code(folder, capsys):
 def test_every_kind_of_model(folder, capsys, kind):
     options = [*MERIT[:-1], kind, "--json"]
     if kind == "boosting":
-        options += ["--param", "max_iter=5", "--holdout", "0.1"]
+        options += ["--param", "max_iter=5"]
     assert run(["audit", *options, *QUICK]) == 0
     assert json.loads(capsys.readouterr().out)["headline"]["refitted"] >= 0
 
@@ -234,10 +234,10 @@ def test_promises_live_and_expired(folder, capsys):
     command = [*base, "--recourses", "issued.csv", "--as-of", "2026-06-01", *QUICK]
     assert run(["audit", *command, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)["recourses"]
-    assert (said["expired"], said["not_yet_issued"]) == (3, 1)
+    assert (said["expired"], said["not_yet_issued"]) == (None, None)  # fewer than ten
     assert said["count"] == len(issued) - 4
     assert said["issued_under"] == {"v1": len(issued) - 4}
-    assert said["without_recourse"] == 4
+    assert said["without_recourse"] is None
     assert run(["audit", *command[:-6], "--as-of", "2030-01-01", *QUICK]) == 0  # one has no end
     assert run(["audit", *command[:-6], "--as-of", "never"]) == 2
 
@@ -290,7 +290,9 @@ BAD = [
     (["--html", "no/such/folder.html"], "does not exist"),
     (["--html", "."], "a directory"),
     (["--csv", "merit.csv"], "a folder is wanted"),
-    (["--html", "merit.csv"], "is the training table"),
+    (["--html", "merit.csv"], "is read from"),
+    (["--csv", "both", "--case-file", "both"], "use two folders"),
+    (["--case-file", "c.csv"], "an .html file or a folder"),
     (["--html", "a.html", "--case-file", "a.html"], "the same file"),
     (["--people", "none.csv"], "not there"),
     (["--actionability", "none.toml"], "cannot read"),

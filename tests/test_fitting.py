@@ -48,7 +48,7 @@ def test_the_imputer_knows_training_rows_only():
     [
         ("logistic", TABLE["merit"], None, "tells two classes apart"),
         ("logistic", TABLE["repaid"], None, "'no' or 'yes'"),
-        ("logistic", TABLE["repaid"], "Yes", "got 'Yes'"),
+        ("logistic", TABLE["repaid"], "Yep", "got 'Yep'"),
         ("linear", TABLE["merit"], "yes", "'high' or 'low'"),
         ("boosting", TABLE["region"], "N", "4 different texts"),
         ("linear", pd.Series([1.0, 1.0], name="l"), None, "in every row"),

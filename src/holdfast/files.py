@@ -17,6 +17,16 @@ from holdfast.errors import HoldfastError
 PRIVATE = 0o600
 
 
+#: files being written; whoever ends the process early removes them
+UNFINISHED: set[Path] = set()
+
+
+def remove_unfinished() -> None:
+    """Take away whatever is not written to its end."""
+    while UNFINISHED:
+        UNFINISHED.pop().unlink(missing_ok=True)
+
+
 class Outputs:
     """Several files that appear together, or not at all.
 
@@ -48,14 +58,14 @@ class Outputs:
         trace: TracebackType | None,
     ) -> None:
         if kind is not None:
-            for temporary, _ in self._waiting:
-                temporary.unlink(missing_ok=True)
+            remove_unfinished()
             for folder in reversed(self._folders):
                 with contextlib.suppress(OSError):  # somebody else put something there
                     folder.rmdir()
             return
         for temporary, path in self._waiting:
             os.replace(temporary, path)
+            UNFINISHED.discard(temporary)
 
     def folder(self, path: Any, mode: int = 0o777) -> Path:
         """A folder for some of the files; made if it is missing, and taken away on an error."""
@@ -73,6 +83,7 @@ class Outputs:
         )
         os.close(handle)
         temporary = Path(name)
+        UNFINISHED.add(temporary)
         self._waiting.append((temporary, target))
         if mode is None:
             mode = _usual_mode(target)
@@ -104,8 +115,12 @@ def _usual_mode(path: Path) -> int:
 def writable(path: Any) -> Path:
     """A path a file can be written to; said before any work is done if it cannot."""
     target = Path(path)
+    if target.is_symlink():  # what it points at is written, not the link
+        target = target.resolve()
     if target.is_dir():
         raise HoldfastError(f"cannot write {str(path)!r}: it is a directory, a file is wanted")
+    if target.exists() and not target.is_file():
+        raise HoldfastError(f"cannot write {str(path)!r}: it is no regular file")
     if not target.parent.is_dir():
         raise HoldfastError(
             f"cannot write {str(path)!r}: the folder {str(target.parent)!r} does not exist"

@@ -78,6 +78,16 @@ class Labels:
     indicator: bool = False
 
 
+def plain(value: Any) -> str:
+    """A label as text: spaces around it and a fraction of zero do not count."""
+    text = as_text(value).strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return as_text(number) if number.is_integer() else text
+
+
 def labels_for(kind: str, column: pd.Series, favourable: str | None) -> Labels:
     """The label column as a kind of model takes it, oriented by the favourable value."""
     found = KINDS[kind]
@@ -87,7 +97,7 @@ def labels_for(kind: str, column: pd.Series, favourable: str | None) -> Labels:
             f"the label {column.name!r} is missing in row {missing[0] + 1} ({missing.size} such "
             "rows): leave them out"
         )
-    words = np.array([as_text(value) for value in column])
+    words = np.array([plain(value) for value in column])
     different = sorted(set(words.tolist()))
     if len(different) < 2:
         raise HoldfastError(f"the label {column.name!r} is {different[0]!r} in every row")
@@ -119,7 +129,10 @@ def labels_for(kind: str, column: pd.Series, favourable: str | None) -> Labels:
 def _favourable_class(favourable: str | None, classes: list[str], name: str) -> str:
     if favourable is None and classes == ["0", "1"]:
         return "1"
-    said = None if favourable is None else as_text(favourable)
+    said = None if favourable is None else plain(favourable)
+    if said not in classes:
+        spelt = {c.lower(): c for c in classes}  # True and true
+        said = spelt.get(str(said).lower(), said)
     if said not in classes:
         got = "" if favourable is None else f", got {favourable!r}"
         raise HoldfastError(

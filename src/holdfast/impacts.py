@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.audits.refits import scores_or_nan
 from holdfast.errors import HoldfastError, SingularDeletionError, UnsupportedModelError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refit import RefitCore
@@ -26,7 +27,8 @@ class Impact:
     recourses : frame
         One line per promise that was valid: ``score`` before, ``predicted`` by the algebra,
         ``frozen`` solved again with the preprocessing kept, ``refitted`` with everything fitted
-        again, ``breaks`` (by the last), ``shortfall`` below the target.
+        again, ``breaks`` (by the last), ``shortfall`` below the target. A recourse the updated
+        model cannot score (it has a category that is gone) breaks; its score is missing.
     broken : frame
         Those that break: what was ``promised``, what to tell them ``now``, what that changes of
         the promise (``further``), and its ``extra_cost``.
@@ -88,6 +90,7 @@ def impact(
     overshoot: float | None = None,
     actionability: Any = None,
     start: str = "fitted",
+    own: Any = None,
     random_state: Any = 0,
 ) -> Impact:
     """What honouring some erasure requests does to the promises given to others.
@@ -109,6 +112,9 @@ def impact(
         or ``"growing-spheres"`` where there are no gradients).
     start : {"fitted", "scratch"}
         Whether networks are refitted from their fitted weights or from scratch.
+    own : array of bool, optional
+        Which promises were given to the very people who are erased; by default those whose index
+        is an erased id, or the id of an erased row. They are left out.
     random_state : int, Generator or None
 
     Returns
@@ -143,13 +149,13 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
     if rows.size == 0:
         raise HoldfastError("nobody is to be erased: the list of ids is empty")
     target = given.target if target is None else float(target)
-    own = _own(model, given, ids, rows)
+    own = _own(model, given, ids, rows) if own is None else np.asarray(own, dtype=bool)
     scores = given.score.to_numpy()
     keep = np.flatnonzero(given.valid.to_numpy() & (scores >= target) & ~own)
     points, index = given.points.iloc[keep], given.points.index[keep]
 
     updated = model.without(rows, start=start)
-    refitted = updated.scores(points) if keep.size else np.zeros(0)
+    refitted = scores_or_nan(updated, points) if keep.size else np.zeros(0)
     predicted = np.full(keep.size, np.nan)
     unique = True
     if keep.size and not isinstance(model.core, RefitCore):
@@ -168,12 +174,12 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
             "predicted": predicted,
             "frozen": frozen,
             "refitted": refitted,
-            "breaks": refitted < target,
+            "breaks": ~(refitted >= target),
             "shortfall": np.maximum(target - refitted, 0.0),
         },
         index=index,
     )
-    fallen = keep[(refitted < target)]
+    fallen = keep[~(refitted >= target)]
     advice, broken = _advice(
         model, updated, given, fallen, rows, target, method, overshoot, actionability, random_state
     )
@@ -188,7 +194,7 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
         initially_invalid=int(np.sum(~own)) - int(keep.size),
         target=float(target),
         largest_error=_largest(predicted - frozen) / model.score_unit,
-        preprocessing_matters=bool(np.any((refitted < target) != (frozen < target))),
+        preprocessing_matters=bool(np.any((refitted >= target) != (frozen >= target))),
         advice=advice,
     )
 
@@ -266,7 +272,7 @@ def _advice(
     random_state: Any,
 ) -> tuple[Recourse | None, pd.DataFrame]:
     """Updated recourse for those whose promise breaks, beside what was promised."""
-    people, promised = given.people.iloc[fallen], given.points.iloc[fallen]
+    people = given.people.iloc[fallen]
     table = pd.DataFrame(
         {"promised": "", "now": "", "further": "", "extra_cost": np.nan}, index=people.index
     ).astype({"promised": object, "now": object, "further": object})
@@ -300,7 +306,7 @@ def _advice(
     now[at] = found.in_words().to_numpy()
     valid = found.valid.to_numpy()
     if valid.any():
-        start = promised.set_axis(places.index, axis=0).loc[at]
+        start = given.told.iloc[fallen].set_axis(places.index, axis=0).loc[at]
         more = _words(replace(found, people=start), gone)
         further[at[valid]] = np.array(more, dtype=object)[valid]
         cost = given.space.distance(people.iloc[at[valid]], found.points[valid], given.cost_norm)

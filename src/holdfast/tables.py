@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,7 +25,13 @@ MISSING_WORDS = frozenset(
 MEMORY_FACTOR = 3
 
 
-def read_table(path: Any, text: Iterable[str] = (), delimiter: str = ",") -> pd.DataFrame:
+def read_table(
+    path: Any,
+    text: Iterable[str] = (),
+    delimiter: str = ",",
+    decimal: str = ".",
+    missing_words: bool = False,
+) -> pd.DataFrame:
     """A CSV or Parquet file as a frame; errors say what to do.
 
     Parameters
@@ -32,8 +39,11 @@ def read_table(path: Any, text: Iterable[str] = (), delimiter: str = ",") -> pd.
     path : path of a file
     text : column names
         Columns kept as text: ids, which may have leading zeros.
-    delimiter : str
-        What separates the cells of a CSV file.
+    delimiter, decimal : str
+        What separates the cells of a CSV file, and what stands before a fraction.
+    missing_words : bool
+        Whether words like ``NA`` are missing values everywhere, as pandas reads them; otherwise
+        only an empty cell is.
     """
     if not isinstance(path, str | Path):
         raise HoldfastError(f"a table comes as the path of a file, got {type(path).__name__}")
@@ -42,7 +52,7 @@ def read_table(path: Any, text: Iterable[str] = (), delimiter: str = ",") -> pd.
     try:
         if is_parquet(file):
             return _parquet(file)
-        return _csv(file, list(text), delimiter)
+        return _csv(file, list(text), delimiter, decimal, missing_words)
     except ImportError:
         raise HoldfastError(
             f"reading {str(path)!r} needs pyarrow: pip install 'holdfast[parquet]'"
@@ -63,7 +73,11 @@ def existing_file(path: Any) -> Path:
     except (OSError, ValueError):  # a name too long, a NUL in it
         found = folder = False
     if not found:
-        kind = "a directory, not a file" if folder else "not there"
+        kind = "not there"
+        if folder:
+            kind = "a directory, not a file"
+        elif os.path.lexists(file):
+            kind = "no regular file"
         raise HoldfastError(f"the file {str(path)!r} is {kind}")
     return file
 
@@ -128,7 +142,9 @@ def _parquet(file: Path) -> pd.DataFrame:
     return _checked(table.rename(columns=str), file)
 
 
-def _csv(file: Path, text: list[str], delimiter: str) -> pd.DataFrame:
+def _csv(
+    file: Path, text: list[str], delimiter: str, decimal: str, missing_words: bool
+) -> pd.DataFrame:
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise HoldfastError(f"the delimiter must be one character, got {delimiter!r}")
     names = _header(file, delimiter)
@@ -139,8 +155,9 @@ def _csv(file: Path, text: list[str], delimiter: str) -> pd.DataFrame:
                 file,
                 sep=delimiter,
                 dtype=dict.fromkeys(text, str),
-                keep_default_na=False,
+                keep_default_na=missing_words,
                 na_values=[""],
+                decimal=decimal,
                 index_col=False,
                 low_memory=False,
                 encoding="utf-8-sig",
@@ -239,11 +256,27 @@ def like(table: pd.DataFrame, model: pd.DataFrame, what: str) -> pd.DataFrame:
         cells = table[name]
         if name not in model.columns:
             columns[name] = cells
+        elif pd.api.types.is_bool_dtype(model[name].dtype):
+            columns[name] = _truths(cells, what)
         elif pd.api.types.is_numeric_dtype(model[name].dtype):
             columns[name] = as_numbers(cells, what)
         else:
             columns[name] = _as_words(cells)
     return pd.DataFrame(columns, index=table.index)
+
+
+def _truths(cells: pd.Series, what: str) -> pd.Series:
+    """A column as truth values; missing ones stay missing."""
+    words = cells.astype(str).str.strip().str.lower()
+    known = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
+    gone = cells.isna().to_numpy(dtype=bool)
+    strange = np.flatnonzero(~words.isin(list(known)).to_numpy() & ~gone)
+    if strange.size:
+        raise HoldfastError(
+            f"{what}, row {strange[0] + 1}, column {cells.name!r}: "
+            f"{str(cells.iloc[strange[0]])[:40]!r} is neither True nor False"
+        )
+    return words.map(known).astype(object if gone.any() else bool)
 
 
 def as_numbers(cells: pd.Series, what: str) -> pd.Series:
@@ -280,6 +313,13 @@ def _numbers_or_words(cells: pd.Series, what: str) -> pd.Series:
     strange = np.flatnonzero(~numbers & ~missing)
     if strange.size == 0 and numbers.any():
         return _plain_numbers(values, what)
+    comma = cells.astype(str).str.fullmatch(r"\s*-?\d+,\d+\s*").to_numpy(dtype=bool)
+    if 2 * (comma | numbers).sum() > numbers.sum() + strange.size and comma.any():
+        raise HoldfastError(
+            f"{what}, row {int(np.flatnonzero(comma)[0]) + 1}, column {cells.name!r}: "
+            f"{str(cells[comma].iloc[0])!r} seems to be a number with a decimal comma. Say so "
+            "with the decimal option, or declare the column as text"
+        )
     if 2 * numbers.sum() > numbers.sum() + strange.size:
         raise HoldfastError(_not_a_number(cells, int(strange[0]), what))
     return _as_words(cells)
@@ -300,7 +340,7 @@ def _stands_for_missing(cells: pd.Series) -> Any:
 def _as_words(cells: pd.Series) -> pd.Series:
     """Text, with missing cells missing; numbers as people write them."""
     values = [
-        None if missing else _word(cell) for cell, missing in zip(cells, cells.isna(), strict=True)
+        np.nan if gone else _word(cell) for cell, gone in zip(cells, cells.isna(), strict=True)
     ]
     return pd.Series(values, index=cells.index, name=cells.name, dtype=object)
 

@@ -16,7 +16,15 @@ from holdfast.audits.explanation import (
     critical_rows,
     has_algebra,
 )
-from holdfast.audits.likelihood import HIGH, LOW, cohort_table, likelihood, shares_broken
+from holdfast.audits.likelihood import (
+    HIGH,
+    LOW,
+    cohort_rows,
+    cohort_table,
+    likelihood,
+    refuse_too_many,
+    shares_broken,
+)
 from holdfast.audits.refits import Progress, Refits
 from holdfast.audits.result import Audit
 from holdfast.errors import HoldfastError
@@ -24,6 +32,7 @@ from holdfast.instability import points_of
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.inputs import positive_number, take
 from holdfast.models.preprocessing import Preprocessing
+from holdfast.models.refit import RefitCore
 from holdfast.models.rows import Array
 from holdfast.proofs import certify as prove
 from holdfast.proofs.result import Proof
@@ -123,6 +132,9 @@ def audit(
         positive_number(name, abs(value) if name == "n_jobs" else value)
     tell: Progress = progress or (lambda stage, done, total: None)
     units = Units(model.rows, unit)
+    groups_of = None if cohorts is None else cohort_rows(cohorts, model.rows.n)
+    if erasures is not None:
+        refuse_too_many(int(erasures), units)
     tell("search for the worst erasures", 0, 1)
     if search == "random":
         raise HoldfastError("random erasures are shown beside every search: name another search")
@@ -145,6 +157,9 @@ def audit(
     if isinstance(model._preprocessing, Preprocessing):
         frozen = refits.without(plan.sets, "refits, preprocessing kept", frozen=True)
     refitted = shares_broken(after, target)
+    noise = 0.0
+    if isinstance(model.core, RefitCore):
+        noise = float(np.mean(~(refits.again() >= target)))
     k = _headline_at(refitted, at, plan.max_deletions)
     random, random_refits = _random(model, plan, refits, units, k, draws, rng, target, tell)
     proof = None
@@ -166,8 +181,8 @@ def audit(
     if erasures is not None:
         chance = likelihood(refits, units, plan, int(erasures), draws, rng, target)
     groups = None
-    if cohorts is not None:
-        groups = cohort_table(refits, cohorts, target, has_algebra(model))
+    if groups_of is not None:
+        groups = cohort_table(refits, groups_of, target, has_algebra(model))
     goal = given.goal if isinstance(given, Recourse) else target
     rows = plan.sets[k]
     randoms = [units.rows(rng.choice(len(units), k, replace=False).tolist()) for _ in range(3)]
@@ -202,6 +217,7 @@ def audit(
         target=target,
         unit=unit,
         overshoot=float(np.median(margins)) / model.score_unit,
+        refit_noise=noise,
         counts=_counts(model, given, fine, units, plan),
         settings={
             "search": asked,
@@ -367,7 +383,7 @@ def _recourses(
     plan: Plan,
 ) -> pd.DataFrame:
     """One line per valid recourse."""
-    broken = after < target
+    broken = ~(after >= target)
     at = np.where(broken.any(axis=0), broken.argmax(axis=0), 0)
     table = pd.DataFrame(
         {

@@ -100,16 +100,20 @@ def _days(unit: str) -> float:
     return 0.0
 
 
-def likelihood(
-    refits: Refits, units: Units, plan: Plan, erasures: int, draws: int, rng: Any, target: float
-) -> Likelihood:
-    """Random erasures, the worst found, and bootstrap samples, all by refitting."""
+def refuse_too_many(erasures: int, units: Units) -> None:
+    """Nobody can draw more people than there are."""
     if not 1 <= erasures < len(units):
         noun = "people" if units.unit == "subject" else "training rows"
         raise HoldfastError(
             f"{erasures} erasures cannot be drawn from {len(units)} {noun}: lower the rate or the "
             "horizon"
         )
+
+
+def likelihood(
+    refits: Refits, units: Units, plan: Plan, erasures: int, draws: int, rng: Any, target: float
+) -> Likelihood:
+    """Random erasures, the worst found, and bootstrap samples, all by refitting."""
     n = refits.model.rows.n
     chosen = [rng.choice(len(units), erasures, replace=False).tolist() for _ in range(draws)]
     sets = [units.rows(members) for members in chosen]
@@ -121,9 +125,12 @@ def likelihood(
 
 
 def shares_broken(scores: Array, target: float) -> Array:
-    """The share of recourses below the target for each refit; NaN where there was none."""
-    broken = np.where(np.isnan(scores), np.nan, scores < target)
-    shares: Array = broken.mean(axis=1)
+    """The share of recourses not at the target for each refit; NaN where there was none.
+
+    A recourse that the refitted model cannot score is broken too.
+    """
+    shares: Array = np.mean(~(scores >= target), axis=1)
+    shares[np.isnan(scores).all(axis=1)] = np.nan
     return shares
 
 
@@ -154,9 +161,8 @@ def _ranked(refits: Refits, units: Units, plan: Plan, erasures: int) -> list[int
     return ranking
 
 
-def cohort_table(refits: Refits, cohorts: Any, target: float, predicted: bool) -> pd.DataFrame:
-    """One group of the training rows erased at a time: rows, share broken by refitting."""
-    n = refits.model.rows.n
+def cohort_rows(cohorts: Any, n: int) -> dict[str, Positions]:
+    """The training rows of every group, the largest first."""
     names = [None if pd.isna(value) else as_text(value) for value in cohorts]
     if len(names) != n:
         raise HoldfastError(f"cohorts must name the group of each of {n} rows, got {len(names)}")
@@ -170,7 +176,14 @@ def cohort_table(refits: Refits, cohorts: Any, target: float, predicted: bool) -
             "groups can be erased one at a time"
         )
     order = sorted(groups, key=lambda name: (-len(groups[name]), name))
-    sets: list[Positions] = [np.array(groups[name], dtype=np.intp) for name in order]
+    return {name: np.array(groups[name], dtype=np.intp) for name in order}
+
+
+def cohort_table(
+    refits: Refits, groups: dict[str, Positions], target: float, predicted: bool
+) -> pd.DataFrame:
+    """One group of the training rows erased at a time: rows, share broken by refitting."""
+    order, sets = list(groups), list(groups.values())
     shares = shares_broken(refits.without(sets, "cohorts"), target)
     table = pd.DataFrame({"cohort": order, "rows": [len(s) for s in sets], "refitted": shares})
     table["predicted"] = np.nan

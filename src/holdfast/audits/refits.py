@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,10 +12,23 @@ from threadpoolctl import threadpool_limits
 
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
+from holdfast.models.inputs import take
 from holdfast.models.rows import Array, Positions
 
 #: called with a stage, how much of it is done, and how much there is
 Progress = Callable[[str, int, int], None]
+
+
+def scores_or_nan(model: ErasableModel, points: Any) -> Array:
+    """Scores; NaN for a point the model cannot score, such as one with a category that is gone."""
+    try:
+        return model.scores(points)
+    except HoldfastError:
+        scores = np.full(len(points), np.nan)
+        for i in range(len(points)):
+            with contextlib.suppress(HoldfastError):
+                scores[i] = model.scores(take(points, [i]))[0]
+        return scores
 
 
 class Refits:
@@ -56,12 +70,16 @@ class Refits:
                 self.tell(stage, len(results), len(samples))
         return np.array(results)
 
+    def again(self) -> Array:
+        """Scores by the model refitted on the same rows: the same, unless it draws."""
+        return scores_or_nan(self.model.refitted_on(np.arange(self.model.rows.n)), self.points)
+
     def _scores(self, rows: Positions, frozen: bool) -> Array:
         if np.array_equal(rows, np.arange(self.model.rows.n)):
             return self.model.scores(self.points)
         with threadpool_limits(1 if self.n_jobs != 1 else None, user_api="blas"):
             try:
                 refit = self.model.refitted_on(rows, refit_preprocessing=not frozen)
-                return refit.scores(self.points)
+                return scores_or_nan(refit, self.points)
             except HoldfastError:  # a class or a whole category went with the rows
                 return np.full(len(self.points), np.nan)

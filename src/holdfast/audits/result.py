@@ -40,6 +40,9 @@ class Audit:
     plan : Plan
     likelihood : Likelihood or None
     cohorts, overshoots : frame or None
+    refit_noise : float
+        The share that breaks when an estimator without the algebra is refitted on the very same
+        rows: what a missing ``random_state`` does. 0 for all others.
     headline : str
         The finding in words.
     """
@@ -62,9 +65,15 @@ class Audit:
     target: float
     unit: str
     overshoot: float
+    refit_noise: float
     counts: dict[str, int] = field(repr=False)
     settings: dict[str, Any] = field(repr=False)
     about: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def preprocessed(self) -> bool:
+        """Whether refits fit some preprocessing again, which proofs keep as it is."""
+        return bool(self.curve["frozen"].notna().any())
 
     @property
     def headline(self) -> str:

@@ -33,6 +33,13 @@ from holdfast.report.schema import (
     RecoursePart,
 )
 
+#: said in place of the headline where too few recourses were audited
+WITHHELD = (
+    f"Fewer than {FEWEST} recourses were audited: what can be shared says nothing about so few."
+)
+
+SHARES = ("predicted", "random", "random_low", "random_high")
+
 LIMITS = (
     "The worst case is the strongest attack found: another choice of the same size may break more, "
     "but never more than the proven ceiling where one is given.",
@@ -61,6 +68,7 @@ def summarised(audit: Any) -> AuditSummary:
     model, about = audit.model, audit.about
     k = audit.headline_at
     line = audit.curve.loc[k]
+    few = audit.counts["valid"] < FEWEST
     estimator = final_step(model.estimator)
     kind = "exact" if model.exact else "/".join(model.core.approximations) or "refit only"
     return AuditSummary(
@@ -81,13 +89,13 @@ def summarised(audit: Any) -> AuditSummary:
             drift=number(model.drift),
         ),
         recourses=RecoursePart(
-            count=audit.counts["recourses"],
-            valid=audit.counts["valid"],
+            count=enough(audit.counts["recourses"]),
+            valid=enough(audit.counts["valid"]),
             method=about.get("method"),
-            expired=about.get("expired"),
-            not_yet_issued=about.get("not_yet_issued"),
-            above_target=audit.counts.get("above_target"),
-            without_recourse=audit.counts.get("without_recourse"),
+            expired=enough(about.get("expired", 0)),
+            not_yet_issued=enough(about.get("not_yet_issued", 0)),
+            above_target=enough(audit.counts.get("above_target", 0)),
+            without_recourse=enough(audit.counts.get("without_recourse", 0)),
             target=audit.target,
             score_unit=model.score_unit,
             overshoot_median=audit.overshoot,
@@ -96,33 +104,34 @@ def summarised(audit: Any) -> AuditSummary:
         headline=HeadlinePart(
             deletions=k,
             unit=audit.unit,
-            refitted=audit.share_broken(k),
-            predicted=float(line["predicted"]),
-            random=float(line["random"]),
-            random_low=float(line["random_low"]),
-            random_high=float(line["random_high"]),
+            refitted=None if few else audit.share_broken(k),
+            **{n: None if few else number(line[n]) for n in SHARES},  # type: ignore[arg-type]
             random_refits=audit.random_refits,
-            ceiling=audit.ceiling(k),
-            sentence=audit.headline,
+            ceiling=None if few else audit.ceiling(k),
+            frozen=audit.preprocessed,
+            refit_noise=0.0 if few else audit.refit_noise,
+            sentence=WITHHELD if few else audit.headline,
         ),
-        curve=[
+        curve=[]
+        if few
+        else [
             CurvePoint.model_validate({"deletions": k, **{n: number(v) for n, v in row.items()}})
             for k, row in audit.curve.iterrows()
         ],
-        likelihood=_likelihood(audit),
-        cohorts=_cohorts(audit.cohorts),
-        overshoots=_overshoots(audit.overshoots),
+        likelihood=None if few else _likelihood(audit),
+        cohorts=None if few else _cohorts(audit.cohorts),
+        overshoots=None if few else _overshoots(audit.overshoots),
         margins=_histogram(audit.recourses["overshoot"].to_numpy()),
         critical=_critical(audit.explained),
-        action=None if audit.action is None else ActionPart(**vars(audit.action)),
+        action=None if few or audit.action is None else ActionPart(**vars(audit.action)),
         bounds=[
             BoundPart(**{**row, "ratio": number(row["ratio"])})
             for row in audit.bounds.to_dict(orient="records")
         ],
-        agreement=_agreement(audit.agreement),
-        certificates=_certificates(audit),
+        agreement=None if few else _agreement(audit.agreement),
+        certificates=None if few else _certificates(audit),
         settings={**audit.settings, **about.get("settings", {})},
-        notes=list(about.get("notes", [])),
+        notes=list(about.get("shared_notes", [])),
         limits=list(LIMITS),
         versions=_versions(),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.report.words import people, percent
+from holdfast.report.words import at_most, people, percent
 
 
 def headline(audit: Any) -> str:
@@ -18,10 +18,16 @@ def headline(audit: Any) -> str:
         f"{audit.counts['units']:,} and breaks {percent(confirmed)} of {q:,} promised recourses, "
         "confirmed by refitting."
     ]
+    if audit.refit_noise:
+        said.append(
+            f"But refitting with nobody erased breaks {percent(audit.refit_noise)} by itself: the "
+            "model is not reproducible, so fix its random_state."
+        )
     ceiling = audit.ceiling(k)
-    if ceiling is not None:
+    if ceiling is not None and ceiling < 1:
         any_ = people(k, audit.unit) if k > 1 else f"single {people(1, audit.unit)[2:]}"
-        said.append(f"Proven: no {any_} can break more than {percent(ceiling)}.")
+        frozen = ", with the preprocessing kept" if audit.preprocessed else ""
+        said.append(f"Proven{frozen}: no {any_} can break more than {at_most(ceiling)}.")
     elif audit.proof is not None:
         said.append(f"No ceiling is proven for {people(k, audit.unit)}.")
     said.append(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -51,6 +53,10 @@ Id = Annotated[str | None, _option("--id", panel=_DATA, help="Column that names 
 Subject = Annotated[str | None, _option("--subject", panel=_DATA, help="Column that names people.")]
 Delimiter = Annotated[
     str | None, _option("--delimiter", panel=_DATA, help="Of CSV files; a comma by default.")
+]
+Decimal = Annotated[
+    Literal[".", ","] | None,
+    _option("--decimal", panel=_DATA, help="Before fractions in CSV files; a point by default."),
 ]
 Text = Annotated[
     list[str] | None, _option("--text", panel=_DATA, help="Column to read as text. Repeatable.")
@@ -171,6 +177,7 @@ def audit(
     id: Id = None,
     subject: Subject = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = None,
     text: Text = None,
     drop: Drop = None,
     erased: Erased = None,
@@ -283,6 +290,7 @@ def impact(
     id: Id = None,
     subject: Subject = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = None,
     text: Text = None,
     drop: Drop = None,
     erased: Erased = None,
@@ -341,6 +349,7 @@ def recourse(
     id: Id = None,
     subject: Subject = None,
     delimiter: Delimiter = None,
+    decimal: Decimal = None,
     text: Text = None,
     drop: Drop = None,
     erased: Erased = None,
@@ -463,7 +472,19 @@ def _arguments(arguments: list[str]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; end with its exit code, and never with a traceback for bad input."""
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGINT, _interrupted)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _interrupted(number: int, frame: Any) -> None:
+    """Ctrl-C ends at once, whatever library is at work: an exception there may be swallowed."""
+    files = sys.modules.get("holdfast.files")
+    if files is not None:
+        files.remove_unfinished()
+    _say("interrupted: nothing was written")
+    sys.stderr.flush()
+    os._exit(130)
 
 
 def run(arguments: list[str]) -> int:

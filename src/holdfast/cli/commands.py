@@ -16,7 +16,7 @@ from holdfast import __version__
 from holdfast.audits import audit
 from holdfast.audits.likelihood import erasures_in
 from holdfast.cli import screen
-from holdfast.cli.loading import Case, ids_in, load_case
+from holdfast.cli.loading import Case, belongs_to, ids_in, load_case
 from holdfast.cli.modelfile import save_model
 from holdfast.cli.settings import TEMPLATE, Settings, made, threshold
 from holdfast.errors import HoldfastError
@@ -26,7 +26,8 @@ from holdfast.report import page
 from holdfast.report.cases import write_case_file, write_private_tables
 from holdfast.report.schema import AuditSummary, BrokenPart, ImpactSummary
 from holdfast.report.tables import write_tables
-from holdfast.tables import is_parquet
+from holdfast.report.words import at_most, people
+from holdfast.tables import is_parquet, read_table
 
 
 def write_template(config: Path | None) -> None:
@@ -63,7 +64,7 @@ def _case(settings: Settings, hold_out: bool = True) -> Iterator[tuple[Case, scr
 def run_audit(options: dict[str, Any], config: Path | None) -> int:
     """Audit; write what was asked for; 1 if a threshold was passed."""
     settings = made(options, config)
-    _check_outputs(settings)
+    _check_outputs(settings, config)
     above = threshold(settings.fail_above, "fail_above", settings.max_deletions)
     unproven = threshold(settings.fail_unproven, "fail_unproven", settings.max_deletions)
     if (settings.rate is None) != (settings.horizon is None):
@@ -112,35 +113,38 @@ def _unit(settings: Settings) -> str:
 def _cohorts(settings: Settings, case: Case) -> Any:
     if settings.cohort is None:
         return None
-    from holdfast.tables import read_table
-
     column = read_table(settings.train, [settings.cohort], settings.delimiter)[settings.cohort]
-    return column.iloc[_training_rows(case)].to_numpy()
-
-
-def _training_rows(case: Case) -> Any:
-    return case.training
+    return column.iloc[case.training].to_numpy()
 
 
 def _as_json(summary: Any) -> str:
     return json.dumps(summary.model_dump(mode="json"), indent=1, allow_nan=False)
 
 
-def _check_outputs(settings: Settings) -> None:
+def _check_outputs(settings: Settings, config: Path | None) -> None:
     """Refuse places that cannot be written to before any work is done."""
     files = [settings.html, settings.json_file, settings.emit, settings.save_model, settings.out]
     case = settings.case_file
     if case is not None and case.suffix.lower() in (".html", ".htm"):
         files.append(case)
     elif case is not None:
+        if case.suffix:
+            raise HoldfastError(f"--case-file must be an .html file or a folder, got {str(case)!r}")
         writable_folder(case)
     if settings.csv is not None:
         writable_folder(settings.csv)
+        if case is not None and case.resolve() == settings.csv.resolve():
+            raise HoldfastError("--csv can be shared and --case-file cannot: use two folders")
+    read = [settings.train, settings.people, settings.recourses, settings.model_file]
+    read += [settings.erased, config, *map(Path, settings.erase)]
+    if settings.actionability not in ("infer", "none"):
+        read.append(Path(settings.actionability))
+    inputs = {path.resolve() for path in read if path is not None}
     named = [path.resolve() for path in files if path is not None]
-    for path in named:
+    for path in (p for p in files if p is not None):
         writable(path)
-        if path == settings.train.resolve():
-            raise HoldfastError(f"{str(path)!r} is the training table: write somewhere else")
+        if path.resolve() in inputs:
+            raise HoldfastError(f"{str(path)!r} is read from: write somewhere else")
     if len(set(named)) < len(named):
         raise HoldfastError("two outputs go to the same file")
     if settings.save_model is not None and settings.save_model.suffix.lower() != ".skops":
@@ -178,20 +182,20 @@ def _failures(
     result: Any, above: tuple[float, int] | None, unproven: tuple[float, int] | None
 ) -> list[str]:
     failed = []
-    if above is not None and result.share_broken(above[1]) > above[0]:
+    if above is not None and (share := result.share_broken(above[1])) > above[0]:
         failed.append(
-            f"{above[1]} erasures break {result.share_broken(above[1]):.1%} of the recourses, "
-            f"confirmed by refitting: above {above[0]:.1%} (--fail-above)"
+            f"{people(above[1], result.unit)} erased: {share:.1%} of the recourses broken, "
+            f"confirmed by refitting, above {above[0]:.1%} (--fail-above)"
         )
     if unproven is not None:
-        ceiling = result.ceiling(unproven[1])
+        ceiling, said = result.ceiling(unproven[1]), "nothing is proven"
+        if ceiling is not None:  # it is about the preprocessing kept: refits may show more
+            ceiling = max(ceiling, result.share_broken(unproven[1]))
+            said = f"the proven ceiling is {at_most(ceiling, 1)}"
         if ceiling is None or ceiling > unproven[0]:
-            said = (
-                "nothing is proven" if ceiling is None else f"the proven ceiling is {ceiling:.1%}"
-            )
             failed.append(
-                f"for {unproven[1]} erasures {said}: not at most {unproven[0]:.1%} "
-                "(--fail-unproven)"
+                f"{people(unproven[1], result.unit)} erased: {said}, not at most "
+                f"{unproven[0]:.1%} (--fail-unproven)"
             )
     return failed
 
@@ -202,25 +206,25 @@ def run_impact(options: dict[str, Any], config: Path | None) -> int:
     if settings.id is None and settings.subject is None:
         raise HoldfastError("people are erased by id: say which column with --id or --subject")
     ids = _requested(settings)
-    _check_outputs(settings)
+    _check_outputs(settings, config)
     with _case(settings, hold_out=False) as (case, tell):
         tell("refits without them", 0, 1)
         inside, rows = _inside(case, ids)
-        given = _without_the_erased(case, rows)
+        given = case.given
         found = impact(
             case.model,
             given,
             inside,
             case.target,
+            own=_of_the_erased(case, rows),
             overshoot=max(settings.overshoot, given.overshoot),
             actionability=_rules_without(settings, case, inside),
             start="scratch" if settings.from_scratch else "fitted",
             random_state=settings.seed,
         )
         tell("refits without them", 1, 1)
-    promises_of_erased = found.promises_of_erased + len(case.given) - len(given)
-    summary = _impact_summary(found, len(ids), promises_of_erased)
-    _write_impact(found, summary, settings, rows)
+    summary = _impact_summary(found, len(ids), found.promises_of_erased)
+    _write_impact(found, summary, settings, np.union1d(rows, case.gone))
     if settings.json_:
         print(_as_json(summary))
     else:
@@ -257,7 +261,8 @@ def _inside(case: Case, ids: list[str]) -> tuple[list[str], Any]:
     unknown = [name for name in ids if name not in known]
     if unknown:
         raise HoldfastError(
-            f"unknown id {unknown[0]!r} ({len(unknown)} of {len(ids)} unknown): nothing was done"
+            f"unknown id {unknown[0]!r} ({len(unknown)} of {len(ids)} unknown; no file of that "
+            "name is there either): nothing was done"
         )
     wanted = set(ids)
     rows = np.flatnonzero([name in wanted for name in case.names])
@@ -268,10 +273,10 @@ def _inside(case: Case, ids: list[str]) -> tuple[list[str], Any]:
     return inside, rows
 
 
-def _without_the_erased(case: Case, rows: Any) -> Any:
-    """The promises of those who stay."""
-    gone = set(case.table.index[rows])
-    return case.given.take(np.flatnonzero(~case.given.people.index.isin(list(gone))))
+def _of_the_erased(case: Case, rows: Any) -> Any:
+    """Which promises were given to those who are erased."""
+    gone = case.people.X.index[belongs_to(case.people, case.train, rows)]
+    return case.given.people.index.isin(list(gone))
 
 
 def _rules_without(settings: Settings, case: Case, inside: list[str]) -> Any:
@@ -289,38 +294,38 @@ def _impact_summary(found: Impact, requests: int, promises_of_erased: int) -> Im
     lines = found.recourses[found.recourses["breaks"]]
     parts = []
     for (name, row), (_, scores) in zip(found.broken.iterrows(), lines.iterrows(), strict=True):
-        extra = row["extra_cost"]
-        predicted = scores["predicted"]
         parts.append(
             BrokenPart(
                 id=str(name),
                 score=float(scores["score"]),
-                predicted=None if predicted != predicted else float(predicted),
-                frozen=float(scores["frozen"]),
-                refitted=float(scores["refitted"]),
-                shortfall=float(row["shortfall"]),
+                **{name: _known(scores[name]) for name in ("predicted", "frozen", "refitted")},
+                shortfall=_known(row["shortfall"]),
                 promised=row["promised"],
                 now=row["now"],
                 further=row["further"],
-                extra_cost=None if extra != extra else float(extra),
+                extra_cost=_known(row["extra_cost"]),
             )
         )
-    error = found.largest_error
     return ImpactSummary(
         requests=requests,
         erased_rows=found.erased_rows,
         recourses=len(found.recourses),
         broken=parts,
-        frozen_broken=int((found.recourses["frozen"] < found.target).sum()),
+        frozen_broken=int((~(found.recourses["frozen"] >= found.target)).sum()),
         promises_of_erased=promises_of_erased,
         target=found.target,
-        largest_error=None if error != error else float(error),
+        largest_error=_known(found.largest_error),
         headline=found.headline,
         version=__version__,
     )
 
 
+def _known(value: float) -> float | None:
+    return None if value != value else float(value)
+
+
 def _write_impact(found: Impact, summary: ImpactSummary, settings: Settings, rows: Any) -> None:
+    mode = settings.train.stat().st_mode & 0o666
     with Outputs() as out:
         if settings.json_file is not None:
             out.text(settings.json_file, _as_json(summary) + "\n", PRIVATE)
@@ -328,9 +333,10 @@ def _write_impact(found: Impact, summary: ImpactSummary, settings: Settings, row
             _write_impact_case(found, settings.case_file, out)
         if settings.save_model is not None:
             estimator = found.updated.estimator
-            out.file(settings.save_model, lambda place: save_model(estimator, place))
+            # as open as the training table, and no more: some models hold training rows
+            out.file(settings.save_model, lambda place: save_model(estimator, place), mode)
         if settings.emit is not None:
-            out.file(settings.emit, lambda place: _emit(settings, rows, place))
+            out.file(settings.emit, lambda place: _emit(settings, rows, place), mode)
 
 
 def _write_impact_case(found: Impact, path: Path, out: Outputs) -> None:
@@ -346,9 +352,12 @@ def _write_impact_case(found: Impact, path: Path, out: Outputs) -> None:
 
 def _emit(settings: Settings, rows: Any, place: Path) -> None:
     """The training file without some rows, its cells as they were."""
-    keep: Any
     if is_parquet(settings.train):
         table = pd.read_parquet(settings.train)
+        if table.index.name is not None:
+            table = table.reset_index()
+    elif is_parquet(place):
+        table = read_table(settings.train, [], settings.delimiter, settings.decimal)
     else:
         table = pd.read_csv(
             settings.train,
@@ -360,8 +369,11 @@ def _emit(settings: Settings, rows: Any, place: Path) -> None:
         )
     keep = np.setdiff1d(np.arange(len(table)), rows)
     table = table.iloc[keep]
+    for name, kind in table.dtypes.items():
+        if isinstance(kind, pd.CategoricalDtype):  # else it remembers what nobody has any more
+            table[name] = table[name].cat.remove_unused_categories()
     if is_parquet(place):
-        table.to_parquet(place, index=table.index.name is not None)
+        table.to_parquet(place, index=False)
     else:
         table.to_csv(place, index=False, sep=settings.delimiter)
 
@@ -369,14 +381,14 @@ def _emit(settings: Settings, rows: Any, place: Path) -> None:
 def run_recourse(options: dict[str, Any], config: Path | None) -> int:
     """Find recourse and write it down, in the form --recourses reads back."""
     settings = made(options, config)
-    _check_outputs(settings)
-    with _case(settings) as (case, _):
+    _check_outputs(settings, config)
+    with _case(settings, hold_out=False) as (case, _):
         given = case.given
     fine = given.take(np.flatnonzero(given.valid.to_numpy()))
     if settings.out is not None:
         table = fine.points.reset_index(names=settings.id or "id")
         with Outputs() as out:
-            out.text(settings.out, table.to_csv(index=False), PRIVATE)
+            out.text(settings.out, table.to_csv(index=False, sep=settings.delimiter), PRIVATE)
     console = screen.out()
     for line in [] if settings.quiet else case.notes:
         console.print(line, style="dim", markup=False)

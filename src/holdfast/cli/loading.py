@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,11 +17,17 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
 from holdfast.cli.modelfile import loaded_model
 from holdfast.cli.settings import Settings
-from holdfast.errors import DataMismatchError, DriftWarning, HoldfastError
+from holdfast.errors import (
+    DataMismatchError,
+    DriftWarning,
+    HoldfastError,
+    UnsupportedModelError,
+)
 from holdfast.files import sha256
-from holdfast.fitting import Labels, described, fit_kind, labels_for, target_by_default
+from holdfast.fitting import Labels, described, fit_kind, labels_for, plain, target_by_default
 from holdfast.models.erasable import ErasableModel, erasable
 from holdfast.models.inputs import final_step, fitted_names, near_name
+from holdfast.models.network import NetworkCore
 from holdfast.models.refit import RefitCore
 from holdfast.models.rows import as_text
 from holdfast.recourse import METHODS, find_recourse, target_of
@@ -28,44 +35,13 @@ from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.issued import issued_recourse
 from holdfast.recourse.result import Recourse
 from holdfast.report.schema import FEWEST
-from holdfast.tables import like, read_table, typed
+from holdfast.tables import is_parquet, like, read_table, typed
+
+#: remarks that say nothing about few people, by how they begin: these go into the report
+SHARED = ("Warning", "What people can change", "the fitted model", "Some of the people", "Effects")
 
 #: columns of a table of promises that are no features
 ABOUT_PROMISES = ("issued", "expires", "model")
-
-
-@dataclass
-class Case:
-    """Everything a command works on.
-
-    Attributes
-    ----------
-    table : frame
-        The training file's rows, features only, named by id where there is an id column.
-    subjects : Series or None
-    names : list of str
-        What an erasure request calls every row: its subject where there are subjects, else its id.
-    training : positions of the rows the model was fitted on
-    model : ErasableModel
-    people : frame
-    given : Recourse
-    target : float
-    notes : list of str
-        What was done to the data, to be shown.
-    about : dict
-        The same for the report.
-    """
-
-    table: pd.DataFrame
-    subjects: pd.Series | None
-    names: list[str]
-    training: Any
-    model: ErasableModel
-    people: pd.DataFrame
-    target: float
-    given: Recourse
-    notes: list[str] = field(default_factory=list)
-    about: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -83,6 +59,43 @@ class Table:
         return Table(self.X.iloc[rows], label, subjects, self.raw.iloc[rows])
 
 
+@dataclass
+class Case:
+    """Everything a command works on.
+
+    Attributes
+    ----------
+    table : frame
+        The training file's rows, features only, named by id where there is an id column.
+    subjects : Series or None
+    names : list of str
+        What an erasure request calls every row: its subject where there are subjects, else its id.
+    training : positions of the rows the model was fitted on
+    model : ErasableModel
+    people, train : Table
+    gone : positions of rows whose erasure was honoured before
+    given : Recourse
+    target : float
+    notes : list of str
+        What was done to the data, to be shown.
+    about : dict
+        The same for the report.
+    """
+
+    table: pd.DataFrame
+    subjects: pd.Series | None
+    names: list[str]
+    training: Any
+    model: ErasableModel
+    people: Table
+    train: Table
+    gone: Any
+    target: float
+    given: Recourse
+    notes: list[str] = field(default_factory=list)
+    about: dict[str, Any] = field(default_factory=dict)
+
+
 def load_case(
     settings: Settings, tell: Callable[[str, int, int], None], hold_out: bool = True
 ) -> Case:
@@ -93,7 +106,7 @@ def load_case(
     notes: list[str] = []
     about: dict[str, Any] = {
         "table": settings.train.name,
-        "notes": notes,
+        "shared_notes": [],
         "settings": {},
     }
     fitted = None
@@ -128,7 +141,11 @@ def load_case(
             notes.append(
                 "No people were given: recourse is for the training rows below the target."
             )
+        notes.append(
+            "Some of the people with promises are training rows: an attack may erase them too."
+        )
     model = _model(settings, fitted, train, labels, rows, gone, notes)
+    model = _with_or_without_algebra(model, notes)
     about["preprocessing"] = described(model.estimator)
     notes += [f"Before the model: {line}." for line in about["preprocessing"]]
     default = target_by_default(final_step(model.estimator), labels)
@@ -137,6 +154,7 @@ def load_case(
         asked = default
     target = target_of(model, asked, settings.target_probability)
     given = _given(settings, model, people, train, gone, target, notes, about, tell)
+    about["shared_notes"] = [note for note in notes if note.startswith(SHARED)]
     key = train.subjects if train.subjects is not None else train.X.index.to_series()
     return Case(
         table=train.X,
@@ -144,7 +162,9 @@ def load_case(
         names=[as_text(name) for name in key],
         training=rows,
         model=model,
-        people=people.X,
+        people=people,
+        train=train,
+        gone=gone,
         target=target,
         given=given,
         notes=notes,
@@ -161,9 +181,16 @@ def _check_method(settings: Settings) -> None:
 
 
 def _training_table(settings: Settings, fitted: Any) -> Table:
-    raw = read_table(settings.train, _ids_of(settings), settings.delimiter)
+    raw = _read(settings, settings.train)
     wanted = None if fitted is None else fitted_names(fitted)
     return _taken_apart(settings, raw, str(settings.train), wanted, training=True)
+
+
+def _read(settings: Settings, path: Path) -> pd.DataFrame:
+    """A table as this command's model is to see it; a brought model was fitted by pandas' rules."""
+    text = [*_ids_of(settings), *settings.text]
+    brought = settings.model_file is not None
+    return read_table(path, text, settings.delimiter, settings.decimal, missing_words=brought)
 
 
 def _ids_of(settings: Settings) -> list[str]:
@@ -174,13 +201,17 @@ def _taken_apart(
     settings: Settings, raw: pd.DataFrame, what: str, wanted: Sequence[Any] | None, training: bool
 ) -> Table:
     """Ids, subjects and the label apart from the features."""
-    named = [settings.label, *_ids_of(settings), *settings.drop, *settings.text]
+    named = [settings.label, *_ids_of(settings), *settings.text]
+    if settings.people is None and settings.recourses is None:
+        named += settings.drop
     if settings.cohort is not None:
         named.append(settings.cohort)
     for name in named if training else _ids_of(settings)[:1] if settings.id else []:
         if name not in raw.columns:
             raise HoldfastError(f"{what} has no column {name!r}{near_name(name, raw.columns)}")
     index: pd.Index = pd.RangeIndex(1, len(raw) + 1)
+    if not training:  # so that nobody is taken for the training row of the same number
+        index = pd.Index([f"row {i}" for i in index])
     if settings.id is not None:
         index = pd.Index(_ids(raw[settings.id], what), name=settings.id)
     subjects = None
@@ -202,6 +233,7 @@ def _taken_apart(
                 raise HoldfastError(
                     f"{what} has no column {str(name)!r}, which the model was fitted on"
                     f"{near_name(name, raw.columns)}"
+                    + ("" if training else f"; if it is no feature, pass --drop {name}")
                 )
         features = list(wanted)
     if not features:
@@ -225,7 +257,7 @@ def _ids(column: pd.Series, what: str) -> list[str]:
         first = int(np.flatnonzero(ids == ids[twice[0]])[0])
         raise HoldfastError(
             f"{what}: the id {ids[twice[0]]!r} appears twice, in rows {first + 1} and "
-            f"{twice[0] + 1}. If people own several rows, name them with --subject"
+            f"{twice[0] + 1}"
         )
     return ids.tolist()
 
@@ -259,29 +291,30 @@ def _already_erased(settings: Settings, train: Table, notes: list[str]) -> Any:
 
 
 def ids_in(path: Path, settings: Settings) -> list[str]:
-    """Ids from a file: a table with the id or subject column, or one id per line."""
+    """Ids from a file: a table with the id or subject column, or ids and nothing else."""
     column = settings.subject or settings.id
-    try:
-        with path.open(encoding="utf-8-sig") as lines_of:
-            first = lines_of.readline(100_000)
-    except (OSError, UnicodeDecodeError):
-        first = ""
-    heading = first.strip().split(settings.delimiter)
-    if path.suffix.lower() in (".parquet", ".pq") or (column in heading) or len(heading) > 1:
-        table = read_table(path, _ids_of(settings), settings.delimiter)
+    if is_parquet(path):
+        table = _read(settings, path)
         if column not in table.columns:
             raise HoldfastError(
                 f"{str(path)!r} has no column {column!r}{near_name(column, table.columns)}"
             )
-        found = [as_text(value) for value in table[column].dropna()]
+        return [as_text(value) for value in table[column].dropna()]
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            rows = [row for row in csv.reader(lines, delimiter=settings.delimiter) if any(row)]
+    except (UnicodeDecodeError, csv.Error):
+        raise HoldfastError(f"{str(path)!r} is not a text file of ids (UTF-8)") from None
+    except OSError as failure:
+        raise HoldfastError(f"cannot read {str(path)!r}: {failure.strerror}") from None
+    if rows and column in rows[0]:
+        place = rows[0].index(column)
+        cells = [row[place] for row in rows[1:] if len(row) > place]
+    elif len(rows) > 1 and max(map(len, rows)) > 1:
+        raise HoldfastError(f"{str(path)!r} has no column {column!r}{near_name(column, rows[0])}")
     else:
-        try:
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
-        except UnicodeDecodeError:
-            raise HoldfastError(f"{str(path)!r} is not a text file (UTF-8)") from None
-        except OSError as failure:
-            raise HoldfastError(f"cannot read {str(path)!r}: {failure.strerror}") from None
-        found = [line.strip() for line in lines if line.strip()]
+        cells = [cell for row in rows for cell in row]
+    found = [cell.strip() for cell in cells if cell.strip()]
     if not found:
         raise HoldfastError(f"{str(path)!r} names nobody")
     return list(dict.fromkeys(found))
@@ -290,7 +323,7 @@ def ids_in(path: Path, settings: Settings) -> list[str]:
 def _people(settings: Settings, train: Table) -> Table | None:
     if settings.people is None:
         return train if settings.recourses is not None else None
-    raw = read_table(settings.people, _ids_of(settings), settings.delimiter)
+    raw = _read(settings, settings.people)
     what = str(settings.people)
     table = _taken_apart(settings, raw, what, list(train.X.columns), training=False)
     return Table(like(table.X, train.X, what), table.label, table.subjects, table.raw)
@@ -362,8 +395,8 @@ def _labels_of_model(settings: Settings, fitted: Any, column: pd.Series) -> tupl
     if not is_classifier(last):
         favourable = settings.favourable or "high"
         return typed(column.to_frame(), str(settings.train)).iloc[:, 0].to_numpy(), favourable
-    by_text = {as_text(c): c for c in np.asarray(last.classes_).tolist()}
-    unknown = [value for value in column if as_text(value) not in by_text]
+    by_text = {plain(c): c for c in np.asarray(last.classes_).tolist()}
+    unknown = [value for value in column if plain(value) not in by_text]
     if unknown:
         raise HoldfastError(
             f"the label {settings.label!r} has the value {as_text(unknown[0])!r}, and the model "
@@ -372,12 +405,14 @@ def _labels_of_model(settings: Settings, fitted: Any, column: pd.Series) -> tupl
     good = settings.favourable
     if good is None and set(by_text) == {"0", "1"}:
         good = "1"
-    if good is None or as_text(good) not in by_text:
+    if good is not None and plain(good) not in by_text:
+        good = {c.lower(): c for c in by_text}.get(plain(good).lower(), good)
+    if good is None or plain(good) not in by_text:
         raise HoldfastError(
             f"name the class that is good for the person with --favourable: "
             f"{' or '.join(map(repr, by_text))}" + ("" if good is None else f", got {good!r}")
         )
-    return np.array([by_text[as_text(v)] for v in column]), by_text[as_text(good)]
+    return np.array([by_text[plain(v)] for v in column]), by_text[plain(good)]
 
 
 def _given(
@@ -401,10 +436,7 @@ def _given(
         )
     elif settings.actionability != "none":
         rules = Actionability.from_toml(settings.actionability)
-    folk = people.X
-    erased = set(train.X.index[gone]) if settings.id is not None else set()
-    if erased:
-        folk = folk[~folk.index.isin(list(erased))]
+    folk = people.X[~belongs_to(people, train, gone)]
     if settings.recourses is not None:
         return _issued(settings, model, folk, rules, target, notes, about)
     method = settings.method
@@ -439,6 +471,26 @@ def _given(
     return given
 
 
+def belongs_to(people: Table, train: Table, rows: Any) -> Any:
+    """Which people are those of some training rows: by subject where known, else by id."""
+    if train.subjects is not None and people.subjects is not None:
+        named = set(train.subjects.iloc[rows])
+        return np.array([name in named for name in people.subjects], dtype=bool)
+    return people.X.index.isin(list(train.X.index[rows]))
+
+
+def _with_or_without_algebra(model: ErasableModel, notes: list[str]) -> ErasableModel:
+    """A network that is at no optimum has no derivatives to predict with: refits it is."""
+    if not isinstance(model.core, NetworkCore):
+        return model
+    try:
+        model.deletions(model.X[:1])
+    except UnsupportedModelError as refusal:
+        notes.append(f"Effects of erasure are known by refitting only: {refusal}.")
+        return model.by_refits_only(str(refusal))
+    return model
+
+
 def _issued(
     settings: Settings,
     model: ErasableModel,
@@ -452,25 +504,28 @@ def _issued(
     if settings.id is None:
         raise HoldfastError("--recourses are matched to people by id: say which column with --id")
     what = str(settings.recourses)
-    table = read_table(settings.recourses, [settings.id], settings.delimiter)
+    table = _read(settings, settings.recourses)
     if settings.id not in table.columns:
         raise HoldfastError(
             f"{what} has no column {settings.id!r} to match people by"
             f"{near_name(settings.id, table.columns)}"
         )
-    _ids(table[settings.id], what)
-    apart = [name for name in (settings.label, settings.subject) if name in table.columns]
-    table = table.drop(columns=[c for c in apart if c not in people.columns])
+    apart = [settings.label, settings.subject, *settings.drop]
+    table = table.drop(columns=[c for c in apart if c in table and c not in people.columns])
     features = [c for c in table if c not in (settings.id, *ABOUT_PROMISES)]
     for name in features:
         if name not in people.columns:
             raise HoldfastError(
                 f"{what} has the column {name!r}, which the model was not fitted on"
-                f"{near_name(name, people.columns)}"
+                f"{near_name(name, people.columns)}. If it is no feature, pass --drop {name}"
             )
     if not features:
         raise HoldfastError(f"{what} has no column of the model's features: what was promised?")
     table = _live(table, settings.as_of or datetime.date.today(), what, notes, about)
+    _ids(table[settings.id], f"{what} (live promises)")
+    theirs = [as_text(name) in set(people.index) for name in table[settings.id]]
+    if not any(theirs):
+        raise HoldfastError(f"no live promise in {what} was made to anybody among the people")
     cells = table[[c for c in table if c not in ABOUT_PROMISES or c in people.columns]]
     cells = like(cells, people, what)
     given = issued_recourse(model, people, cells, target, rules, id=settings.id, cost=settings.cost)
@@ -504,12 +559,14 @@ def _live(
         )
     live = table[~expired & ~early]
     if len(live) == 0:
-        raise HoldfastError(f"{what} has no live promise on {today}: all {len(table)} are over")
+        raise HoldfastError(
+            f"{what} has no live promise on {today}: {int(expired.sum())} have expired, "
+            f"{int(early.sum())} are not issued yet"
+        )
     if "model" in table:
         counts = live["model"].astype(str).value_counts()
-        about["issued_under"] = {
-            name: (int(count) if count >= FEWEST else None) for name, count in counts.items()
-        }
+        if counts.min() >= FEWEST:  # else one that is hidden follows from the others
+            about["issued_under"] = {str(name): int(count) for name, count in counts.items()}
         if len(counts) > 1:
             notes.append(f"The live promises were made under {len(counts)} models.")
     return live

@@ -15,7 +15,7 @@ from holdfast.tables import existing_file
 RUNS_CODE = (".pkl", ".pickle", ".joblib")
 
 #: what a .skops file may hold without being asked about
-TRUSTED = ("sklearn.", "holdfast.")
+TRUSTED = ("sklearn.", "holdfast.", "numpy.dtype")
 
 
 def loaded_model(path: Path, allow_pickle: bool, trust: Sequence[str], notes: list[str]) -> Any:

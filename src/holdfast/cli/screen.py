@@ -18,19 +18,28 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from holdfast.report.words import percent
+from holdfast.report.schema import FEWEST
+from holdfast.report.words import at_most, percent
 
 Tell = Callable[[str, int, int], None]
 
 
 def out() -> Console:
     """Where findings go."""
-    return Console(highlight=False, soft_wrap=False)
+    return _console()
+
+
+def _console(stderr: bool = False) -> Console:
+    """No emoji out of ids, and no line breaks where a program reads."""
+    made = Console(stderr=stderr, highlight=False, emoji=False)
+    if not made.is_terminal:
+        made = Console(stderr=stderr, highlight=False, emoji=False, width=1000)
+    return made
 
 
 def err() -> Console:
     """Where progress, notes and errors go."""
-    return Console(stderr=True, highlight=False)
+    return _console(stderr=True)
 
 
 @contextlib.contextmanager
@@ -88,7 +97,7 @@ def audit_findings(result: Any, notes: list[str]) -> None:
             percent(predicted),
             percent(refitted),
             f"{percent(mean)} ({percent(low)} to {percent(high)})",
-            "none" if top != top else percent(top),
+            "none" if top != top else at_most(top),
         )
     console.print(table)
     if result.likelihood is not None:
@@ -101,10 +110,12 @@ def audit_findings(result: Any, notes: list[str]) -> None:
         )
     if result.cohorts is not None:
         worst = result.cohorts.sort_values("refitted", ascending=False).iloc[0]
+        size = int(worst["rows"])
+        named = f"group {escape(str(worst['cohort']))}, {size} rows"
+        named = f"a group under {FEWEST}" if size < FEWEST else named
         console.print(
             f"\nErasing one group of {len(result.cohorts)} at a time breaks at most "
-            f"{percent(worst['refitted'])} (group {escape(str(worst['cohort']))}, "
-            f"{int(worst['rows'])} rows)."
+            f"{percent(worst['refitted'])} ({named})."
         )
 
 
@@ -123,7 +134,9 @@ def impact_findings(found: Any, notes: list[str], most: int = 20) -> None:
             found.broken.sort_values("shortfall", ascending=False).head(most).iterrows()
         ):
             extra = "" if row["extra_cost"] != row["extra_cost"] else f"{row['extra_cost']:+.3g}"
-            cells = (str(name), f"{row['shortfall']:.3g}", row["promised"], row["now"], extra)
+            short = row["shortfall"]
+            short = "no score any more" if short != short else f"{short:.3g}"
+            cells = (str(name), short, row["promised"], row["now"], extra)
             table.add_row(*(escape(cell) for cell in cells))
         console.print(table)
         if len(found.broken) > most:

@@ -34,6 +34,7 @@ class Settings(BaseModel):
     id: str | None = None
     subject: str | None = None
     delimiter: str = ","
+    decimal: Literal[".", ","] = "."
     text: list[str] = Field(default_factory=list)
     drop: list[str] = Field(default_factory=list)
 
@@ -195,6 +196,7 @@ favourable = "1"             # the good outcome; for numbers "high" or "low"
 # drop = ["notes"]           # columns that are no features
 # text = ["postcode"]        # columns to be read as text though they look like numbers
 # delimiter = ","
+# decimal = "."              # or "," as in 3,5
 
 model = "logistic"           # fit it: linear, ridge, logistic, ntk, lssvm, mlp, boosting
 # parameters = { C = 1.0 }   # of the model

@@ -124,7 +124,7 @@ def promised(
 
 def measure(made: Mitigation, case: Case) -> None:
     """Attack, refit, certify, price and score one way of doing it."""
-    points, target = made.points, case.target
+    points = made.points
     base = case.given
     line: dict[str, Any] = {
         "mitigation": made.name,

@@ -164,7 +164,8 @@ class Cuts:
 
 def _probes(base: Problem) -> tuple[pd.DataFrame, list[tuple[int, float | None]]]:
     """One person, and that person with one coordinate changed at a time."""
-    Z, rows, steps = base.factual, [base.factual[0]], []
+    Z, rows = base.factual, [base.factual[0]]
+    steps: list[tuple[int, float | None]] = []
     for k, c in enumerate(base.space.coordinates):
         if c.categories is None:
             step = float(c.spread) or 1.0
@@ -180,7 +181,7 @@ def _probes(base: Problem) -> tuple[pd.DataFrame, list[tuple[int, float | None]]
             steps.append((k, None))
     many = base.take(np.zeros(len(rows), dtype=np.intp))
     many.kept[:] = False
-    return many.table(np.array(rows)), steps  # type: ignore[return-value]
+    return many.table(np.array(rows)), steps
 
 
 def _by_cuts(

@@ -7,10 +7,10 @@ are clipped to norm 1 (in features scaled by a constant), labels of a regression
 .. math:: \min_w \frac1n Σ ℓ(w; x_i, y_i) + \frac{λ}{2} ‖w‖²
 
 is solved, and noise ``b`` is added to its solution, with a density proportional to
-``exp(−ε ‖b‖ / s)``, ``s = 2L/(nλ)``. ``L`` is the loss's Lipschitz constant: 1 for logistic loss, and
-``1 + 1/√λ`` for squared loss, whose solution has norm at most ``1/√λ``. The released weights are
-ε-differentially private (pure, replacing one row), **provided the scaling constant and the label
-range are public**; here they are taken from the training part, as a first look does.
+``exp(−ε ‖b‖ / s)``, ``s = 2L/(nλ)``. ``L`` is the loss's Lipschitz constant: 1 for logistic loss,
+and ``1 + 1/√λ`` for squared loss, whose solution has norm at most ``1/√λ``. The released weights
+are ε-differentially private (pure, replacing one row), **provided the scaling constant and the
+label range are public**; here they are taken from the training part, as a first look does.
 
 When somebody is erased the model is fitted again. The noise can be the same (a seed kept secret) or
 fresh. With the same noise, only the clipping and the ridge can help; with fresh noise, recourses
@@ -114,7 +114,7 @@ def _at(
         found: Array = model.features(points) @ noise
         return found
 
-    problem, known, _ = posed(model, case.people, np.inf, case.actionability, 0.0, "l1")
+    problem, _, _ = posed(model, case.people, np.inf, case.actionability, 0.0, "l1")
     made = Mitigation("private", f"ε={epsilon:g}, draw {draw + 1}", model, case.people.iloc[:0])
     made.offset = offset
     if problem.affine is None:

@@ -22,7 +22,7 @@ import pandas as pd
 from holdfast.errors import UnsupportedModelError
 from holdfast.hardening.case import Case
 from holdfast.hardening.margin import Cuts, _solve, _worst_alone
-from holdfast.models.rows import Array
+from holdfast.models.rows import Array, Positions
 from holdfast.recourse import posed
 from holdfast.recourse.actionable import program
 from holdfast.recourse.problem import Affine, Problem
@@ -31,7 +31,7 @@ from holdfast.recourse.problem import Affine, Problem
 TURNS = 10
 
 
-def _linear(case: Case) -> tuple[Problem, Array]:
+def _linear(case: Case) -> tuple[Problem, Positions]:
     problem, known, _ = posed(
         case.model, case.people, case.target, case.actionability, case.overshoot, case.cost
     )

@@ -416,6 +416,15 @@ class ErasableModel:
             bare, Z, self.y, self.rows.subjects, self.sample_weight, self.favourable
         )
 
+    def by_refits_only(self, reason: str) -> ErasableModel:
+        """The same model treated as one whose deletions are known by refitting only."""
+        made = copy.copy(self)
+        made.family = RefitCore
+        made.core = RefitCore(self.estimator, self.rows, self._sign, reason)
+        for name in ("training_scores", "last_step"):
+            made.__dict__.pop(name, None)
+        return made
+
     # inside -------------------------------------------------------------------------------
 
     @property

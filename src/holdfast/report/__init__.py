@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from holdfast.report.figures import FIGURES, curve
 from holdfast.report.schema import AuditSummary
-from holdfast.report.words import people, percent
+from holdfast.report.words import at_most, people, percent
 
 
 def page(summary: AuditSummary) -> str:
@@ -22,7 +22,8 @@ def page(summary: AuditSummary) -> str:
 
 def fragment(summary: AuditSummary) -> str:
     """The headline and the curve, for a notebook."""
-    return rendered("fragment.html", s=summary, curve=Markup(curve(summary).svg))
+    drawn = curve(summary)
+    return rendered("fragment.html", s=summary, curve=drawn and Markup(drawn.svg))
 
 
 def rendered(template: str, **content: Any) -> str:
@@ -40,6 +41,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["percent"] = percent
+    made.filters["at_most"] = at_most
     made.filters["short"] = lambda value: "–" if value is None else f"{value:.3g}"
     made.filters["count"] = lambda value: "fewer than 10" if value is None else f"{value:,}"
     made.globals["people"] = people

@@ -58,8 +58,10 @@ def draw_curve(ax: Any, summary: AuditSummary, plain: bool = True) -> None:
     ax.legend(frameon=False, fontsize="small", labelcolor=ink)
 
 
-def curve(summary: AuditSummary) -> Figure:
+def curve(summary: AuditSummary) -> Figure | None:
     """The worst-case curve."""
+    if not summary.curve:
+        return None
     h = summary.headline
     last = summary.curve[-1]
     words = (
@@ -146,9 +148,11 @@ def overshoots(summary: AuditSummary) -> Figure | None:
     return _figure(draw, words, "overshoot")
 
 
-def margins(summary: AuditSummary) -> Figure:
+def margins(summary: AuditSummary) -> Figure | None:
     """How far beyond the target the promises are."""
     bins = summary.margins
+    if all(b.count is None for b in bins):
+        return None
 
     def draw(ax: Any) -> None:
         for b in bins:

@@ -48,8 +48,8 @@ class ModelPart(Part):
 class RecoursePart(Part):
     """The promised recourses, as counts."""
 
-    count: int
-    valid: int = Field(description="at or above the target now: these were audited")
+    count: int | None = Field(description="null, as below, where it is fewer than 10")
+    valid: int | None = Field(description="at or above the target now: these were audited")
     method: str | None = None
     expired: int | None = None
     not_yet_issued: int | None = None
@@ -66,13 +66,15 @@ class HeadlinePart(Part):
 
     deletions: int
     unit: Literal["row", "subject"]
-    refitted: float
-    predicted: float
-    random: float
-    random_low: float
-    random_high: float
+    refitted: float | None = Field(description="null where fewer than 10 recourses were audited")
+    predicted: float | None
+    random: float | None
+    random_low: float | None
+    random_high: float | None
     random_refits: int = Field(description="how many of the random draws were refitted")
     ceiling: float | None
+    frozen: bool = Field(description="whether the ceiling is for preprocessing kept as it is")
+    refit_noise: float = Field(description="share a refit breaks with nobody erased; 0 mostly")
     sentence: str
     caution: str = CAUTION
 
@@ -228,9 +230,9 @@ class BrokenPart(Part):
     id: str
     score: float
     predicted: float | None
-    frozen: float
-    refitted: float
-    shortfall: float
+    frozen: float | None
+    refitted: float | None = Field(description="null where the updated model cannot score it")
+    shortfall: float | None
     promised: str
     now: str
     further: str

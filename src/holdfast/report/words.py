@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def percent(share: float | None, digits: int = 0) -> str:
     """A share in per cent; never 100 % or 0 % for what is only nearly so."""
@@ -13,6 +15,14 @@ def percent(share: float | None, digits: int = 0) -> str:
         small = 10.0**-digits
         return f"< {small:g} %" if share < 0.5 else f"> {100 - small:g} %"
     return f"{shown} %"
+
+
+def at_most(share: float | None, digits: int = 0) -> str:
+    """A proven ceiling in per cent, never rounded down."""
+    if share is None or share != share:
+        return "not known"
+    scale = 10**digits
+    return f"{math.ceil(100 * share * scale - 1e-9) / scale:.{digits}f} %"
 
 
 def people(count: int, unit: str) -> str:
