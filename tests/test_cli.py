@@ -346,7 +346,16 @@ def test_bad_tables(folder, capsys, change, message):
 
 
 def test_help_and_version(capsys):
-    for command in ([], ["audit"], ["impact"], ["recourse"], ["demo"], ["schema"], ["version"]):
+    for command in (
+        [],
+        ["audit"],
+        ["impact"],
+        ["harden"],
+        ["recourse"],
+        ["demo"],
+        ["schema"],
+        ["version"],
+    ):
         assert run([*command, "--help"]) == 0
         said = capsys.readouterr().out
         assert "holdfast" in said
@@ -359,10 +368,10 @@ def test_help_and_version(capsys):
 
 
 def test_schema(capsys):
-    for of in ("audit", "impact"):
+    for of in ("audit", "impact", "harden"):
         assert run(["schema", of]) == 0
         schema = json.loads(capsys.readouterr().out)
-        assert "schema_version" in schema["properties"]
+        assert of == "harden" or "schema_version" in schema["properties"]
         assert schema["additionalProperties"] is False
 
 

@@ -148,7 +148,9 @@ def test_truth_values_of_a_brought_model(folder, capsys):
 def test_a_network_without_derivatives_is_refitted(folder, capsys):
     table = loans(120)[["customer", "age", "savings", "merit"]]
     table.to_csv("n.csv", index=False)
-    network = MLPRegressor(hidden_layer_sizes=(4,), max_iter=30, random_state=0)
+    network = MLPRegressor(
+        hidden_layer_sizes=(3,), solver="lbfgs", alpha=0.1, max_iter=5000, random_state=0
+    )
     skops.dump(
         make_pipeline(StandardScaler(), network).fit(table[["age", "savings"]], table["merit"]),
         "m.skops",

@@ -43,6 +43,8 @@ class Audit:
     refit_noise : float
         The share that breaks when an estimator without the algebra is refitted on the very same
         rows: what a missing ``random_state`` does. 0 for all others.
+    hardening : Hardening or None
+        What :func:`holdfast.harden` returned, if it is to be a section of the report.
     headline : str
         The finding in words.
     """
@@ -69,6 +71,7 @@ class Audit:
     counts: dict[str, int] = field(repr=False)
     settings: dict[str, Any] = field(repr=False)
     about: dict[str, Any] = field(default_factory=dict, repr=False)
+    hardening: Any = field(default=None, repr=False)
 
     @property
     def preprocessed(self) -> bool:

@@ -130,6 +130,7 @@ def summarised(audit: Any) -> AuditSummary:
         ],
         agreement=None if few else _agreement(audit.agreement),
         certificates=None if few else _certificates(audit),
+        hardening=None if audit.hardening is None else audit.hardening.part(),
         settings={**audit.settings, **about.get("settings", {})},
         notes=list(about.get("shared_notes", [])),
         limits=list(LIMITS),

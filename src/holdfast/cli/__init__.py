@@ -138,6 +138,14 @@ ActionabilityFile = Annotated[
         help="What people can change: a TOML file, 'infer' (default) or 'none'.",
     ),
 ]
+Survive = Annotated[
+    int | None,
+    _option("--survive", panel=_WORK, help="What makes recourse survive so many erasures?"),
+]
+Mitigations = Annotated[
+    list[str] | None,
+    _option("--mitigation", panel=_WORK, help="One way to measure; all by default. Repeatable."),
+]
 Seed = Annotated[int | None, _option("--seed", panel=_WORK, help="For everything random; 0.")]
 Jobs = Annotated[
     int | None, _option("--jobs", panel=_WORK, help="Refits at a time; -1: one per core.")
@@ -229,6 +237,8 @@ def audit(
     cohort: Annotated[
         str | None, _option("--cohort", panel=_WORK, help="Column whose groups go one at a time.")
     ] = None,
+    survive: Survive = None,
+    mitigation: Mitigations = None,
     seed: Seed = None,
     jobs: Jobs = None,
     html: Html = None,
@@ -386,6 +396,59 @@ def recourse(
 
 
 @app.command()
+def harden(
+    config: Config = None,
+    survive: Survive = None,
+    mitigation: Mitigations = None,
+    train: Train = None,
+    label: Label = None,
+    favourable: Favourable = None,
+    id: Id = None,
+    subject: Subject = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+    text: Text = None,
+    drop: Drop = None,
+    erased: Erased = None,
+    model: Model = None,
+    param: Parameter = None,
+    model_file: ModelFile = None,
+    allow_pickle: AllowPickle = None,
+    trust: Trust = None,
+    people: People = None,
+    holdout: Holdout = None,
+    method: Method = None,
+    overshoot: Overshoot = None,
+    cost: Cost = None,
+    target: Target = None,
+    target_probability: TargetProbability = None,
+    actionability: ActionabilityFile = None,
+    seed: Seed = None,
+    jobs: Jobs = None,
+    html: Html = None,
+    json: Json = None,
+    json_file: JsonFile = None,
+    out: Annotated[
+        Path | None,
+        _option("--out", panel=_OUTPUT, help="PERSONAL DATA: the proven recourses, a CSV file."),
+    ] = None,
+    quiet: Quiet = None,
+) -> None:
+    """What would make recourses survive erasures, and what would it cost?
+
+    Examples:
+
+    - `holdfast harden audit.toml --survive 3`
+
+    - `holdfast harden audit.toml --survive 3 --mitigation margin --out hardened.csv`
+    """
+    options = dict(locals())
+    from holdfast.cli.commands import run_harden
+
+    raise typer.Exit(run_harden(_told(options), config))
+
+
+@app.command()
 def demo(
     html: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("holdfast-demo.html"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -403,7 +466,9 @@ def demo(
 
 @app.command()
 def schema(
-    of: Annotated[Literal["audit", "impact"], typer.Argument(help="Of which command.")] = "audit",
+    of: Annotated[
+        Literal["audit", "impact", "harden"], typer.Argument(help="Of which command.")
+    ] = "audit",
 ) -> None:
     """The JSON Schema of what --json prints.
 
@@ -474,7 +539,19 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; end with its exit code, and never with a traceback for bad input."""
     with contextlib.suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGINT, _interrupted)
+    _keep_libraries_quiet()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _keep_libraries_quiet() -> None:
+    """What compiled libraries print on stdout goes nowhere; what we print still arrives."""
+    try:
+        ours = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding or "utf-8")
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        sys.stdout = ours
+    except (OSError, ValueError):  # no stdout at all
+        return
 
 
 def _interrupted(number: int, frame: Any) -> None:

@@ -21,10 +21,12 @@ from holdfast.cli.modelfile import save_model
 from holdfast.cli.settings import TEMPLATE, Settings, made, threshold
 from holdfast.errors import HoldfastError
 from holdfast.files import PRIVATE, Outputs, writable, writable_folder
+from holdfast.hardening import harden
+from holdfast.hardening.result import Hardening
 from holdfast.impacts import Impact, impact
-from holdfast.report import page
+from holdfast.report import hardening_page, page
 from holdfast.report.cases import write_case_file, write_private_tables
-from holdfast.report.schema import AuditSummary, BrokenPart, ImpactSummary
+from holdfast.report.schema import AuditSummary, BrokenPart, HardeningPart, ImpactSummary
 from holdfast.report.tables import write_tables
 from holdfast.report.words import at_most, people
 from holdfast.tables import is_parquet, read_table
@@ -93,17 +95,84 @@ def run_audit(options: dict[str, Any], config: Path | None) -> int:
             progress=tell,
             about=case.about,
         )
+        if settings.survive is not None:
+            result.hardening = _hardened(settings, case, tell)
         summary = result.summary()
     _write_audit(result, summary, settings)
     if settings.json_:
         print(_as_json(summary))
     else:
         screen.audit_findings(result, [] if settings.quiet else case.notes)
+        if result.hardening is not None:
+            screen.hardening_findings(result.hardening)
         _say_what_was_written(settings)
     failed = _failures(result, above, unproven)
     for line in failed:
         print(f"holdfast: {line}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _hardened(settings: Settings, case: Case, tell: screen.Tell) -> Hardening:
+    """Every mitigation measured on the same people."""
+    return harden(
+        case.model,
+        case.given.people,
+        case.target,
+        settings.survive or 3,
+        _labelled(case),
+        mitigations=settings.mitigation or None,
+        actionability=case.given.actionability,
+        overshoot=settings.overshoot,
+        method=settings.method,
+        cost=settings.cost,
+        unit=_unit(settings),
+        max_deletions=settings.max_deletions,
+        random_state=settings.seed,
+        n_jobs=settings.jobs,
+        progress=tell,
+    )
+
+
+def _labelled(case: Case) -> tuple[Any, Any] | None:
+    """People whose outcome is known and who were not trained on: models are judged by them."""
+    people, trained = case.people, set(case.train.X.index[case.training])
+    if people.label is None or case.labels is None or people.X.index.isin(list(trained)).any():
+        return None
+    known = people.X.index.isin(case.train.X.index) & people.label.notna().to_numpy()
+    if not known.any():
+        return None
+    rows = case.train.X.index.get_indexer(people.X.index[known])
+    return people.X[known], case.labels.values[rows]
+
+
+def run_harden(options: dict[str, Any], config: Path | None) -> int:
+    """Measure the mitigations; write down what was proven."""
+    settings = made(options, config)
+    _check_outputs(settings, config)
+    with _case(settings) as (case, tell):
+        found = _hardened(settings, case, tell)
+    part = found.part()
+    with Outputs() as out:
+        if settings.html is not None:
+            out.text(settings.html, hardening_page(part))
+        if settings.json_file is not None:
+            out.text(settings.json_file, found.to_json())
+        if settings.out is not None:
+            if "margin" not in found.mitigations:
+                raise HoldfastError("--out writes the recourses of the mitigation 'margin'")
+            table = found.mitigations["margin"].points.reset_index(names=settings.id or "id")
+            out.text(settings.out, table.to_csv(index=False, sep=settings.delimiter), PRIVATE)
+    if settings.json_:
+        print(found.to_json(), end="")
+        return 0
+    for line in [] if settings.quiet else case.notes:
+        screen.out().print(line, style="dim", markup=False)
+    screen.hardening_findings(found)
+    places = {"page": settings.html, "JSON": settings.json_file}
+    for name, path in {**places, "recourses (personal data)": settings.out}.items():
+        if path is not None:
+            screen.out().print(f"{name}: {path}", markup=False)
+    return 0
 
 
 def _unit(settings: Settings) -> str:
@@ -404,5 +473,9 @@ def run_recourse(options: dict[str, Any], config: Path | None) -> int:
 
 def print_schema(of: str) -> None:
     """The JSON Schema of a summary."""
-    schema = (AuditSummary if of == "audit" else ImpactSummary).model_json_schema()
-    print(json.dumps(schema, indent=1))
+    parts: dict[str, Any] = {
+        "audit": AuditSummary,
+        "impact": ImpactSummary,
+        "harden": HardeningPart,
+    }
+    print(json.dumps(parts[of].model_json_schema(), indent=1))

@@ -74,6 +74,7 @@ class Case:
     model : ErasableModel
     people, train : Table
     gone : positions of rows whose erasure was honoured before
+    labels : the labels of every row of the file, where the model was fitted here
     given : Recourse
     target : float
     notes : list of str
@@ -90,6 +91,7 @@ class Case:
     people: Table
     train: Table
     gone: Any
+    labels: Labels | None
     target: float
     given: Recourse
     notes: list[str] = field(default_factory=list)
@@ -165,6 +167,7 @@ def load_case(
         people=people,
         train=train,
         gone=gone,
+        labels=labels,
         target=target,
         given=given,
         notes=notes,

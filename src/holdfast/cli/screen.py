@@ -119,6 +119,34 @@ def audit_findings(result: Any, notes: list[str]) -> None:
         )
 
 
+def hardening_findings(found: Any) -> None:
+    """The recommendation and every way that was measured."""
+    console = out()
+    console.print(f"\n[bold]{escape(found.recommendation)}[/bold]\n")
+    table = Table(box=None, pad_edge=False)
+    names = ("survive", "certified", "extra cost", "served", "quality")
+    table.add_column("mitigation")
+    for name in names:
+        table.add_column(name, justify="right")
+
+    def share(value: float) -> str:
+        return "" if value != value else percent(value, 1)
+
+    for row in found.table.to_dict(orient="records"):
+        star = " *" if row["proven"] else ""
+        cells = [share(row[n]) for n in ("survive", "certified", "extra_cost", "served")]
+        cells.append("" if row["quality"] != row["quality"] else f"{row['quality']:.3g}")
+        table.add_row(escape(f"{row['mitigation']} {row['setting']}".strip()) + star, *cells)
+    console.print(table)
+    console.print("* proven for all of them. quality: R², or the area under the ROC curve, on rows")
+    console.print("  held out.")
+    honour = [m for m in found.made if m.name == "honour"]
+    for each in honour:
+        console.print(f"honour: {escape(each.note)}.")
+    for name, why in found.skipped.items():
+        console.print(f"{name} was left out: {escape(why)}")
+
+
 def impact_findings(found: Any, notes: list[str], most: int = 20) -> None:
     """The headline and the promises that break, worst first."""
     console = out()

@@ -76,6 +76,8 @@ class Settings(BaseModel):
     fail_above: str | None = None
     fail_unproven: str | None = None
 
+    survive: int | None = Field(None, ge=1)
+    mitigation: list[str] = Field(default_factory=list)
     erase: list[str] = Field(default_factory=list)
     emit: Path | None = None
     save_model: Path | None = None
@@ -88,7 +90,7 @@ class Settings(BaseModel):
     def _as_text(cls, value: Any) -> Any:
         return value if value is None or isinstance(value, str) else str(value)
 
-    @field_validator("text", "drop", "trust", "erase", mode="before")
+    @field_validator("text", "drop", "trust", "erase", "mitigation", mode="before")
     @classmethod
     def _as_list(cls, value: Any) -> Any:
         some = [value] if isinstance(value, str | int) else value
@@ -224,6 +226,9 @@ max_deletions = 14
 # draws = 20                 # random erasures drawn
 # seed = 0
 # jobs = 1                   # refits at a time; -1: one per core
+
+# survive = 3                # also: what would make recourses survive so many erasures?
+# mitigation = ["margin"]    # some of the ways; all if left out
 
 # rate = "40/week"           # how many erasures are expected ...
 # horizon = "26w"            # ... and for how long

@@ -10,7 +10,7 @@ import numpy as np
 from holdfast.arguments import budget_of
 from holdfast.audits.refits import Progress
 from holdfast.errors import HoldfastError, UnsupportedModelError
-from holdfast.hardening.case import Case, Mitigation, measure
+from holdfast.hardening.case import Case, Mitigation, measure, quality
 from holdfast.hardening.mitigations import (
     drop_critical,
     honour,
@@ -24,7 +24,7 @@ from holdfast.hardening.result import Hardening
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.inputs import near_name
 from holdfast.models.refit import RefitCore
-from holdfast.recourse import check_settings, find_recourse, target_of
+from holdfast.recourse import check_settings, find_recourse, posed, target_of
 from holdfast.searches.units import Units
 
 #: a mitigation takes a case and returns the ways of doing it, weakest first
@@ -66,7 +66,8 @@ def harden(
     people : frame or array
         Those at the target or above are left out.
     target, target_probability, actionability, overshoot, method, cost
-        As for :func:`find_recourse`.
+        As for :func:`find_recourse`; the method is by default ``"actionable"`` (the provably
+        cheapest) where scores are linear, else ``"scfe"`` or ``"growing-spheres"``.
     survive : int
         How many deletions recourses are to survive.
     holdout : (X, y), optional
@@ -113,7 +114,7 @@ proven.
                 f"{', '.join(MITIGATIONS)}"
             )
     if method is None:
-        method = "growing-spheres" if isinstance(model.core, RefitCore) else "scfe"
+        method = _cheapest_method(model, people, target, actionability, cost)
     tell: Progress = progress or (lambda stage, done, total: None)
     given = find_recourse(
         model, people, method, target, actionability, overshoot, random_state, cost=cost
@@ -153,4 +154,25 @@ proven.
             measure(each, case)
         made += found
     tell("mitigations", len(wanted), len(wanted))
+    _note_destroyed(made, case)
     return Hardening(case=case, made=made, skipped=skipped)
+
+
+def _cheapest_method(
+    model: ErasableModel, people: Any, target: float, actionability: Any, cost: str
+) -> str:
+    """The method without which extra costs would be measured against needlessly dear recourse."""
+    if isinstance(model.core, RefitCore):
+        return "growing-spheres"
+    problem, _, _ = posed(model, people, target, actionability, 0.0, cost)
+    return "actionable" if problem.affine is not None and cost == "l1" else "scfe"
+
+
+def _note_destroyed(made: list[Mitigation], case: Case) -> None:
+    """Say where a mitigation leaves little of the model."""
+    as_it_is = quality(Mitigation("", "", case.model, case.people), case)
+    for each in made:
+        now = each.measured["quality"]
+        if now < as_it_is - 0.1:
+            each.note = f"quality falls from {as_it_is:.2f} to {now:.2f}. {each.note}"
+            each.measured["note"] = each.note

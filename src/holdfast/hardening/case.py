@@ -118,7 +118,8 @@ def promised(
 ) -> Mitigation:
     """A mitigation from recourses found for the people of the case."""
     points = given.points[given.valid]
-    served = (given.above_target + int(given.valid.sum())) / max(len(case.people), 1)
+    fine = len(case.people) - len(given)  # those the model already says yes to
+    served = (fine + int(given.valid.sum())) / max(len(case.people), 1)
     return Mitigation(name, setting, model, points, served, **more)
 
 

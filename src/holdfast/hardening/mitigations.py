@@ -19,6 +19,8 @@ from holdfast.searches import search
 
 #: how much stronger each step of the regularisation path is
 STRONGER = (10.0, 100.0, 1000.0)
+#: the ridge given to a model without any, as a share of a feature's sum of squares
+RIDGE_SHARE = 1e-4
 
 
 def honour(case: Case) -> list[Mitigation]:
@@ -109,11 +111,13 @@ def _stronger(model: ErasableModel, factor: float) -> tuple[Any, str]:
     estimator = clone(model.estimator)
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     if isinstance(last, LinearRegression):
-        replaced = Ridge(alpha=factor, fit_intercept=last.fit_intercept)
+        Z = model.last_step.features(model.last_step.X)
+        alpha = factor * RIDGE_SHARE * float(np.median(np.sum((Z - Z.mean(axis=0)) ** 2, axis=0)))
+        replaced = Ridge(alpha=alpha, fit_intercept=last.fit_intercept)
         if isinstance(estimator, Pipeline):
             estimator.steps[-1] = (estimator.steps[-1][0], replaced)
-            return estimator, f"ridge alpha={factor:g}"
-        return replaced, f"ridge alpha={factor:g}"
+            return estimator, f"ridge alpha={alpha:.3g}"
+        return replaced, f"ridge alpha={alpha:.3g}"
     for name, inverse in (("alpha", False), ("beta", False), ("C", True)):
         if name in last.get_params():
             value = getattr(last, name)
@@ -154,5 +158,5 @@ def robust_recourse(case: Case) -> list[Mitigation]:
 
 def _at(case: Case, points: Any, setting: str) -> Mitigation:
     fine = case.model.scores(points) >= case.target if len(points) else np.zeros(0, dtype=bool)
-    served = (case.given.above_target + int(fine.sum())) / max(len(case.people), 1)
+    served = int(fine.sum()) / max(len(case.people), 1)
     return Mitigation("robust-recourse", setting, case.model, points[fine], served)

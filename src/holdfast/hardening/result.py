@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import is_classifier
 
+from holdfast.files import Outputs
 from holdfast.hardening.case import Case, Mitigation
+from holdfast.report.schema import FEWEST, HardeningLine, HardeningPart
 from holdfast.report.words import percent
 
 COLUMNS = [
@@ -74,10 +77,10 @@ class Hardening:
                 )
             )
             count = len(self.mitigations[line["mitigation"]].points)
-            return (
-                f"Asking people for {_more(line['extra_cost'])} more (median) makes 100 % of "
-                f"{count:,} recourses survive any {k} {noun}, proven.{served}"
-            )
+            asked = f"Asking people for {_more(line['extra_cost'])} more (median) makes"
+            if line["extra_cost"] < 0.0005:
+                asked = "At no extra cost (median), another choice of changes makes"
+            return f"{asked} 100 % of {count:,} recourses survive any {k} {noun}, proven.{served}"
         tried = lines[(lines["mitigation"] != "honour") & lines["survive"].notna()]
         if len(tried) == 0:
             return "Nothing that was tried applies to this model: keep the promises you made."
@@ -87,6 +90,30 @@ class Hardening:
             f"({best['setting']}) lets {percent(best['survive'])} survive the strongest attack of "
             f"{k} {noun} found, for {_more(best['extra_cost'])} more (median)."
         )
+
+    def part(self) -> HardeningPart:
+        """What may be shared of it."""
+        few = len(self.case.people) < FEWEST
+        lines = []
+        for row in [] if few else self.table.to_dict(orient="records"):
+            known = {k: _known(v) for k, v in row.items() if k not in ("people", "note")}
+            lines.append(HardeningLine.model_validate({**known, "proven": bool(row["proven"])}))
+        quality = "area under the ROC curve" if is_classifier(self.case.model._final) else "R²"
+        return HardeningPart(
+            survive=self.case.survive,
+            recommendation=None if few else self.recommendation,
+            lines=lines,
+            skipped=self.skipped,
+            quality=None if self.case.holdout is None else quality,
+        )
+
+    def to_json(self, path: Any = None) -> str:
+        """What may be shared as JSON; written to a file if a path is given."""
+        text = self.part().model_dump_json(indent=1) + "\n"
+        if path is not None:
+            with Outputs() as out:
+                out.text(path, text)
+        return text
 
     def __repr__(self) -> str:
         return f"<Hardening survive={self.case.survive}, {len(self.made)} ways measured>"
@@ -110,6 +137,10 @@ class Hardening:
         )
         ax.legend(frameon=False, fontsize="small", title="star: proven", title_fontsize="small")
         return ax
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _more(extra: float) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from holdfast.report.figures import FIGURES, curve
-from holdfast.report.schema import AuditSummary
+from holdfast.report.figures import FIGURES, curve, trade_off
+from holdfast.report.schema import AuditSummary, HardeningPart
 from holdfast.report.words import at_most, people, percent
 
 
@@ -18,6 +18,12 @@ def page(summary: AuditSummary) -> str:
     figures = {name: draw(summary) for name, draw in FIGURES.items()}
     shown = {name: f and Markup(f.svg) for name, f in figures.items()}
     return rendered("report.html", s=summary, figures=shown)
+
+
+def hardening_page(part: HardeningPart) -> str:
+    """What hardening found, as a page of its own."""
+    drawn = trade_off(part)
+    return rendered("hardening_page.html", hardening=part, figure=drawn and Markup(drawn.svg))
 
 
 def fragment(summary: AuditSummary) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.report.schema import AuditSummary
+from holdfast.report.schema import AuditSummary, HardeningPart
 from holdfast.report.words import percent
 
 #: drawn in these colours, which become the page's own; the notebook keeps the second column
@@ -268,6 +268,49 @@ def certificates(summary: AuditSummary) -> Figure | None:
     return _figure(draw, words, "certificates")
 
 
+def hardening(summary: AuditSummary) -> Figure | None:
+    """Extra cost against survival, a line per mitigation."""
+    return None if summary.hardening is None else trade_off(summary.hardening)
+
+
+def trade_off(found: HardeningPart) -> Figure | None:
+    """Extra cost against survival, a line per mitigation; proven ones are starred."""
+    lines = [p for p in found.lines if p.extra_cost is not None and p.survive is not None]
+    if not lines:
+        return None
+    styles = {
+        "honour": ("o", MUTED),
+        "uniform": ("o:", RANDOM),
+        "margin": ("-", PROOF),
+        "drop-critical": ("s--", ATTACK),
+        "regularise": ("^--", RANDOM),
+        "private": ("x", MUTED),
+        "robust-recourse": ("d", ATTACK),
+    }
+
+    def draw(ax: Any) -> None:
+        for name in dict.fromkeys(p.mitigation for p in lines):
+            some = [p for p in lines if p.mitigation == name]
+            some.sort(key=lambda p: p.extra_cost or 0.0)
+            style, colour = styles.get(name, ("o", INK))
+            x = [100 * min(p.extra_cost or 0.0, 3.0) for p in some]
+            y = [100 * (p.survive or 0.0) for p in some]
+            ax.plot(x, y, style, color=colour, label=name, markersize=4)
+            proven = [(a, b) for a, b, p in zip(x, y, some, strict=True) if p.proven]
+            if proven:
+                ax.plot(*zip(*proven, strict=True), "*", color=PROOF, markersize=13)
+        ax.set(
+            xlabel="extra cost to people (%, median; at most 300 shown)",
+            ylabel=f"survive {found.survive} erasures (%)",
+            ylim=(-3, 106),
+        )
+        ax.legend(frameon=False, fontsize="x-small", labelcolor=INK)
+
+    words = "Extra cost against the share of recourses that survives, by mitigation. "
+    words += found.recommendation or ""
+    return _figure(draw, words, "hardening", height=3.4)
+
+
 FIGURES: dict[str, Callable[[AuditSummary], Figure | None]] = {
     "curve": curve,
     "likelihood": likelihood,
@@ -276,6 +319,7 @@ FIGURES: dict[str, Callable[[AuditSummary], Figure | None]] = {
     "critical": critical,
     "agreement": agreement,
     "certificates": certificates,
+    "hardening": hardening,
 }
 
 

@@ -198,6 +198,31 @@ class CertificatePart(Part):
     assumptions: list[str]
 
 
+class HardeningLine(Part):
+    """One way of making recourse survive, measured on the same people."""
+
+    mitigation: str
+    setting: str
+    survive: float | None = Field(description="share that survives the attack, refitted")
+    certified: float | None
+    proven: bool = Field(description="whether survival of all of them is proven")
+    broken_most: float | None
+    extra_cost: float | None = Field(description="median over people, relative")
+    cost: float | None
+    served: float
+    quality: float | None
+
+
+class HardeningPart(Part):
+    """What it would take for recourses to survive so many deletions."""
+
+    survive: int
+    recommendation: str | None = Field(description="null where fewer than 10 people are concerned")
+    lines: list[HardeningLine]
+    skipped: dict[str, str]
+    quality: str | None = Field(description="what quality is: R² or the area under the ROC curve")
+
+
 class AuditSummary(Part):
     """An audit as it may be shared."""
 
@@ -218,6 +243,7 @@ class AuditSummary(Part):
     bounds: list[BoundPart]
     agreement: list[AgreementPart] | None
     certificates: CertificatePart | None
+    hardening: HardeningPart | None = None
     settings: dict[str, str | int | float | bool | None]
     notes: list[str]
     limits: list[str]
