@@ -31,6 +31,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m pip install --quiet --no-deps dice-ml==0.12  # its dependencies bring CUDA
 	$(BIN)/python benchmarks/bench_recourse.py
 	$(BIN)/python benchmarks/bench_proofs.py
+	$(BIN)/python benchmarks/bench_harden.py margin
 
 success: $(VENV)/.installed
 	$(BIN)/python benchmarks/recourse_success.py

@@ -155,6 +155,12 @@ def test_dropping_critical_rows_drops_those_of_the_attack():
     found = hf.harden(model, people, survive=1, mitigations=["drop-critical"], max_deletions=2)
     assert [m.model.rows.n for m in found.made] == [135, 120]
     assert "not a policy" in found.made[0].note
+    options = {"drop-critical": {"m": 4, "rounds": 3}, "private": {"epsilons": [5.0], "draws": 2}}
+    found = hf.harden(model, people, survive=1, mitigations=options, max_deletions=1)
+    assert [m.model.rows.n for m in found.made[:3]] == [146, 142, 138]
+    assert len(found.made) == 5
+    with pytest.raises(hf.HoldfastError, match="no option 'n'"):
+        hf.harden(model, people, survive=1, mitigations={"drop-critical": {"n": 4}})
 
 
 def test_noise_has_the_size_the_accounting_asks_for():
@@ -207,7 +213,7 @@ def test_a_network_or_forest_gets_what_applies():
         mitigations=["honour", "regularise", "private", "robust-recourse"],
     )
     assert set(found.skipped) == {"regularise", "private", "robust-recourse"}
-    assert "holdfast[dp]" in found.skipped["private"]
+    assert "linear and logistic" in found.skipped["private"]
     assert "Nothing" in found.recommendation
 
 

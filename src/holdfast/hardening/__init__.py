@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from holdfast.arguments import budget_of
+from holdfast.arguments import budget_of, refuse_unknown_options
 from holdfast.audits.refits import Progress
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.hardening.case import Case, Mitigation, measure, quality
@@ -28,7 +28,7 @@ from holdfast.recourse import check_settings, find_recourse, posed, target_of
 from holdfast.searches.units import Units
 
 #: a mitigation takes a case and returns the ways of doing it, weakest first
-MITIGATIONS: dict[str, Callable[[Case], list[Mitigation]]] = {
+MITIGATIONS: dict[str, Callable[..., list[Mitigation]]] = {
     "honour": honour,
     "uniform": uniform,
     "margin": margin,
@@ -46,7 +46,7 @@ def harden(
     survive: int = 3,
     holdout: tuple[Any, Any] | None = None,
     *,
-    mitigations: Sequence[str] | None = None,
+    mitigations: Sequence[str] | Mapping[str, Mapping[str, Any]] | None = None,
     target_probability: float | None = None,
     actionability: Any = None,
     overshoot: float = 0.01,
@@ -72,10 +72,11 @@ def harden(
         How many deletions recourses are to survive.
     holdout : (X, y), optional
         Rows on which the models' quality is measured.
-    mitigations : sequence of str, optional
+    mitigations : sequence of str, or mapping of names to options, optional
         Some of ``"honour"``, ``"uniform"``, ``"margin"``, ``"drop-critical"``, ``"regularise"``,
         ``"private"``, ``"robust-recourse"``; all by default. What a model does not support is
-        noted and left out.
+        noted and left out. Options: ``{"drop-critical": {"m": 30, "rounds": 3}, "private":
+        {"epsilons": [1.0], "draws": 5}}``.
     unit : {"row", "subject"}
         What one deletion removes.
     max_deletions : int
@@ -107,12 +108,14 @@ proven.
     survive = budget_of(survive, len(Units(model.rows, unit)), unit)
     most = max(most, survive)
     wanted = list(MITIGATIONS) if mitigations is None else list(mitigations)
+    options = dict(mitigations) if isinstance(mitigations, Mapping) else {}
     for name in wanted:
         if name not in MITIGATIONS:
             raise HoldfastError(
                 f"no mitigation {name!r}{near_name(name, MITIGATIONS)}; there are "
                 f"{', '.join(MITIGATIONS)}"
             )
+        refuse_unknown_options(MITIGATIONS[name], dict(options.get(name, {})), name)
     if method is None:
         method = _cheapest_method(model, people, target, actionability, cost)
     tell: Progress = progress or (lambda stage, done, total: None)
@@ -146,7 +149,7 @@ proven.
     for done, name in enumerate(wanted):
         tell("mitigations", done, len(wanted))
         try:
-            found = MITIGATIONS[name](case)
+            found = MITIGATIONS[name](case, **options.get(name, {}))
         except UnsupportedModelError as refusal:
             skipped[name] = str(refusal)
             continue

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import Pipeline
 
-from holdfast.errors import UnsupportedModelError
+from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.hardening.case import Case, Mitigation, promised
 from holdfast.hardening.margin import margins
 from holdfast.hardening.robust import deletion_aware, worst_case_ball
@@ -80,6 +80,8 @@ def margin(case: Case) -> list[Mitigation]:
 
 def drop_critical(case: Case, m: int = 15, rounds: int = 2) -> list[Mitigation]:
     """The paper's onion: remove the ``m`` most critical rows, refit, and again."""
+    if m < 1 or rounds < 1:
+        raise HoldfastError(f"m and rounds must be at least 1, got {m!r} and {rounds!r}")
     made, model = [], case.model
     given = case.given
     for turn in range(1, rounds + 1):

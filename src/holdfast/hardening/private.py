@@ -20,12 +20,13 @@ with nobody erased.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from holdfast.errors import UnsupportedModelError
+from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.hardening.case import Case, Mitigation
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.linear import LinearCore
@@ -43,13 +44,17 @@ DRAWS = 3
 LAMBDA = 0.01
 
 
-def private(case: Case) -> list[Mitigation]:
+def private(
+    case: Case, epsilons: Sequence[float] = EPSILONS, draws: int = DRAWS
+) -> list[Mitigation]:
     """ε-differentially private training on a path of ε, several draws of the noise each."""
+    if not all(np.isfinite(e) and e > 0 for e in epsilons) or draws < 1:
+        raise HoldfastError(f"epsilons must be above 0 and draws at least 1, got {epsilons!r}")
     base = case.model
     if not isinstance(base.core, LinearCore | LogisticCore):
         raise UnsupportedModelError(
-            "differentially private training is offered for linear and logistic models; for "
-            "networks, train with opacus (pip install 'holdfast[dp]') and audit the result"
+            "differentially private training is offered for linear and logistic models only; a "
+            "network trained privately elsewhere can be audited like any other model"
         )
     Z = base.last_step.features(base.last_step.X)
     radius = float(np.linalg.norm(Z, axis=1).max()) or 1.0
@@ -57,8 +62,8 @@ def private(case: Case) -> list[Mitigation]:
     n, d = Z.shape
     rng = np.random.default_rng(case.random_state)
     made = []
-    for epsilon in EPSILONS:
-        for draw in range(DRAWS):
+    for epsilon in epsilons:
+        for draw in range(draws):
             noise = _noise(rng, epsilon, n, d, isinstance(base.core, LogisticCore)) * unit / radius
             made.append(_at(case, model, noise, epsilon, draw, rng, n, d, unit / radius))
     return made
