@@ -345,7 +345,7 @@ def impact(
       --save-model updated.skops`
     """
     options = dict(locals())
-    from holdfast.cli.commands import run_impact
+    from holdfast.cli.erasing import run_impact
 
     raise typer.Exit(run_impact(_told(options), config))
 

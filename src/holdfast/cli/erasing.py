@@ -1,0 +1,198 @@
+"""``holdfast impact``: concrete requests, honoured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast import __version__
+from holdfast.cli import screen
+from holdfast.cli.commands import as_json, check_outputs, loaded
+from holdfast.cli.files import belongs_to, ids_in
+from holdfast.cli.loading import Case
+from holdfast.cli.modelfile import save_model
+from holdfast.cli.settings import Settings, made
+from holdfast.errors import HoldfastError
+from holdfast.files import PRIVATE, Outputs
+from holdfast.impacts import Impact, impact
+from holdfast.recourse.actionability import Actionability
+from holdfast.report.cases import impact_page, write_private_tables
+from holdfast.report.schema import BrokenPart, ImpactSummary
+from holdfast.tables import is_parquet, read_table
+
+
+def run_impact(options: dict[str, Any], config: Path | None) -> int:
+    """Erase some people; say whose promise breaks and what to tell them."""
+    settings = made(options, config)
+    if settings.id is None and settings.subject is None:
+        raise HoldfastError("people are erased by id: say which column with --id or --subject")
+    ids = _requested(settings)
+    check_outputs(settings, config)
+    with loaded(settings, hold_out=False) as (case, tell):
+        tell("refits without them", 0, 1)
+        inside, rows = _inside(case, ids)
+        given = case.given
+        found = impact(
+            case.model,
+            given,
+            inside,
+            case.target,
+            own=_of_the_erased(case, rows),
+            overshoot=max(settings.overshoot, given.overshoot),
+            actionability=_rules_without(settings, case, inside),
+            start="scratch" if settings.from_scratch else "fitted",
+            random_state=settings.seed,
+        )
+        tell("refits without them", 1, 1)
+    summary = _impact_summary(found, len(ids), found.promises_of_erased)
+    _write_impact(found, summary, settings, np.union1d(rows, case.gone))
+    if settings.json_:
+        print(as_json(summary))
+    else:
+        screen.impact_findings(found, [] if settings.quiet else case.notes)
+        written = {"table without them": settings.emit, "model": settings.save_model}
+        for name, path in {**written, "case file (personal data)": settings.case_file}.items():
+            if path is not None:
+                screen.out().print(f"{name}: {path}", markup=False)
+    return 0
+
+
+def _requested(settings: Settings) -> list[str]:
+    """Ids from options: each a file of ids where there is such a file, else an id."""
+    if not settings.erase:
+        raise HoldfastError("nobody is to be erased: name ids, or files of ids, with --erase")
+    ids: list[str] = []
+    for word in settings.erase:
+        path = Path(word)
+        try:
+            is_path = path.exists()
+        except OSError:
+            is_path = False
+        if is_path and path.is_dir():
+            raise HoldfastError(
+                f"--erase {word!r} is a directory: an id or a file of ids is wanted"
+            )
+        ids += ids_in(path, settings) if is_path else [word]
+    return list(dict.fromkeys(ids))
+
+
+def _inside(case: Case, ids: list[str]) -> tuple[list[str], Any]:
+    """The ids with training rows, and the file's rows of everybody named; strangers are refused."""
+    known = set(case.names)
+    unknown = [name for name in ids if name not in known]
+    if unknown:
+        raise HoldfastError(
+            f"unknown id {unknown[0]!r} ({len(unknown)} of {len(ids)} unknown; no file of that "
+            "name is there either): nothing was done"
+        )
+    wanted = set(ids)
+    rows = np.flatnonzero([name in wanted for name in case.names])
+    fitted = {case.names[row] for row in case.training}
+    inside = [name for name in ids if name in fitted]
+    if not inside:
+        raise HoldfastError("all of them were erased before: there is nothing left to erase")
+    return inside, rows
+
+
+def _of_the_erased(case: Case, rows: Any) -> Any:
+    """Which promises were given to those who are erased."""
+    gone = case.people.X.index[belongs_to(case.people, case.train, rows)]
+    return case.given.people.index.isin(list(gone))
+
+
+def _rules_without(settings: Settings, case: Case, inside: list[str]) -> Any:
+    """Inferred rules are inferred again, so that no bound is an erased person's value."""
+    if settings.actionability != "infer":
+        return None
+    model = case.model
+    keep = np.setdiff1d(np.arange(model.rows.n), model.positions_of(inside))
+    return Actionability.infer(model.frame.iloc[keep])
+
+
+def _impact_summary(found: Impact, requests: int, promises_of_erased: int) -> ImpactSummary:
+    lines = found.recourses[found.recourses["breaks"]]
+    parts = []
+    for (name, row), (_, scores) in zip(found.broken.iterrows(), lines.iterrows(), strict=True):
+        parts.append(
+            BrokenPart(
+                id=str(name),
+                score=float(scores["score"]),
+                **{name: _known(scores[name]) for name in ("predicted", "frozen", "refitted")},
+                shortfall=_known(row["shortfall"]),
+                promised=row["promised"],
+                now=row["now"],
+                further=row["further"],
+                extra_cost=_known(row["extra_cost"]),
+            )
+        )
+    return ImpactSummary(
+        requests=requests,
+        erased_rows=found.erased_rows,
+        recourses=len(found.recourses),
+        broken=parts,
+        frozen_broken=int((~(found.recourses["frozen"] >= found.target)).sum()),
+        promises_of_erased=promises_of_erased,
+        target=found.target,
+        largest_error=_known(found.largest_error),
+        headline=found.headline,
+        version=__version__,
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if value != value else float(value)
+
+
+def _write_impact(found: Impact, summary: ImpactSummary, settings: Settings, rows: Any) -> None:
+    mode = settings.train.stat().st_mode & 0o666
+    with Outputs() as out:
+        if settings.json_file is not None:
+            out.text(settings.json_file, as_json(summary) + "\n", PRIVATE)
+        if settings.case_file is not None:
+            _write_impact_case(found, settings.case_file, out)
+        if settings.save_model is not None:
+            estimator = found.updated.estimator
+            # as open as the training table, and no more: some models hold training rows
+            out.file(settings.save_model, lambda place: save_model(estimator, place), mode)
+        if settings.emit is not None:
+            out.file(settings.emit, lambda place: _emit(settings, rows, place), mode)
+
+
+def _write_impact_case(found: Impact, path: Path, out: Outputs) -> None:
+    broken = found.broken.reset_index(names="id")
+    everybody = found.recourses.reset_index(names="id")
+    if path.suffix.lower() in (".html", ".htm"):
+        out.text(path, impact_page(found.headline, broken, everybody), PRIVATE)
+        return
+    write_private_tables({"broken": broken, "recourses": everybody}, path, out)
+
+
+def _emit(settings: Settings, rows: Any, place: Path) -> None:
+    """The training file without some rows, its cells as they were."""
+    if is_parquet(settings.train):
+        table = pd.read_parquet(settings.train)
+        if table.index.name is not None:
+            table = table.reset_index()
+    elif is_parquet(place):
+        table = read_table(settings.train, [], settings.delimiter, settings.decimal)
+    else:
+        table = pd.read_csv(
+            settings.train,
+            sep=settings.delimiter,
+            dtype=str,
+            keep_default_na=False,
+            index_col=False,
+            encoding="utf-8-sig",
+        )
+    keep = np.setdiff1d(np.arange(len(table)), rows)
+    table = table.iloc[keep]
+    for name, kind in table.dtypes.items():
+        if isinstance(kind, pd.CategoricalDtype):  # else it remembers what nobody has any more
+            table[name] = table[name].cat.remove_unused_categories()
+    if is_parquet(place):
+        table.to_parquet(place, index=False)
+    else:
+        table.to_csv(place, index=False, sep=settings.delimiter)
