@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import linprog
-from sklearn.ensemble import RandomForestRegressor
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -202,6 +202,89 @@ def test_sensitivity_is_never_exceeded():
         assert np.linalg.norm(weights[0] - weights[1]) <= bound
 
 
+def test_private_weights_hide_the_intercept_too():
+    """The constant is penalised and noised like every other weight, labels lie within [-1, 1]."""
+    model, people, holdout = lender()
+    found = hf.harden(
+        model, people, survive=1, holdout=holdout, mitigations=["private"], max_deletions=1
+    )
+    at_zero = []
+    for made in found.made:
+        ones = made.model.features(people)[:, 0]
+        assert (ones == 1.0).all()
+        last = made.model.estimator[-1]
+        assert not last.fit_intercept
+        radius = np.sqrt((made.model.features(made.model.X) ** 2).sum(axis=1).max())
+        assert last.alpha == pytest.approx(LAMBDA * 150 * radius**2)
+        unit = np.abs(made.model.y).max()
+        assert radius * np.linalg.norm(last.coef_) / unit <= 1.0 / np.sqrt(LAMBDA)
+        at_zero.append(made.offset(people[:1])[0])
+    assert len(set(at_zero)) == len(at_zero)  # every draw is another
+    weighted = hf.erasable(
+        Ridge().fit(*holdout, sample_weight=np.ones(50)), *holdout, sample_weight=np.ones(50)
+    )
+    skipped = hf.harden(weighted, people, survive=1, mitigations=["private", "honour"]).skipped
+    assert "equal weight" in skipped["private"]
+
+
+def test_what_is_proven_is_confirmed_with_the_preprocessing_refitted():
+    """A pipeline whose preprocessing matters: the attack with full refits breaks nobody."""
+    from holdfast.fitting import fit_kind, labels_for
+
+    table = loans(200)
+    X = table[["age", "income", "savings", "job"]].astype({"job": object})
+    labels = labels_for("ridge", table["merit"], None)
+    model = hf.erasable(fit_kind("ridge", X, labels), X, labels.values)
+    found = hf.harden(model, X[:60], survive=2, mitigations=["margin"], actionability="infer")
+    line = found.table.iloc[0]
+    assert line["proven"]
+    assert line["survive"] == 1.0
+    assert line["certified"] == 1.0
+    assert "with the preprocessing kept" in found.recommendation
+
+
+def test_nobody_is_promised_what_is_not_proven():
+    """Where margins cannot reach, people have no recourse, and it is said."""
+    model, people, _ = lender()
+    rules = {"features": {"savings": {"range": [0, 9000]}, "age": "frozen", "full": "frozen"}}
+    found = margins(model, people, model.median_label, 30, rules)
+    proof = hf.certify(model, found.given.points, model.median_label, 30)
+    valid = found.given.valid.to_numpy()
+    assert (proof["certified"].to_numpy()[valid] >= 30).all()
+    assert (found.given.reason[~found.given.valid] != "").all()
+    pd.testing.assert_frame_equal(found.given.told, found.given.points)
+
+
+def test_odd_people_and_models():
+    model, people, holdout = lender()
+    twice = people.set_axis(np.arange(len(people)) // 2, axis=0)
+    found = hf.harden(model, twice, survive=1, mitigations=["margin", "uniform"], max_deletions=1)
+    assert found.table["extra_cost"].notna().all()
+    gap = people.copy()
+    gap.iloc[0, 0] = np.nan
+    plain = lender(LinearRegression())[0]
+    for name in ("margin", "private", "robust-recourse"):
+        found = hf.harden(plain, gap, survive=1, mitigations=[name], max_deletions=1)
+        assert len(found.made)
+    trees = GradientBoostingRegressor(n_estimators=3).fit(*holdout)
+    model = hf.erasable(trees, *holdout)
+    found = hf.harden(model, people[:10], survive=1, mitigations=["regularise", "honour"])
+    assert "GradientBoosting" in found.skipped["regularise"]
+    few = hf.erasable(
+        LinearRegression().fit(people[:9], holdout[1][:9]), people[:9], holdout[1][:9]
+    )
+    found = hf.harden(few, people, survive=1, mitigations=["honour"])
+    assert found.case.max_deletions == 8
+
+
+def test_given_promises_are_the_baseline():
+    model, people, _ = lender()
+    given = hf.find_recourse(model, people, overshoot=0.5)
+    found = hf.harden(model, people, survive=1, mitigations=["honour", "margin"], given=given)
+    assert len(found.mitigations["honour"].points) == given.valid.sum()
+    assert found.table["extra_cost"].iloc[1] < 0  # a promise with less room is enough
+
+
 def test_a_network_or_forest_gets_what_applies():
     model, people, holdout = lender(RandomForestRegressor(5, random_state=0))
     found = hf.harden(
@@ -214,14 +297,18 @@ def test_a_network_or_forest_gets_what_applies():
     )
     assert set(found.skipped) == {"regularise", "private", "robust-recourse"}
     assert "linear and logistic" in found.skipped["private"]
-    assert "Nothing" in found.recommendation
+    assert "Nothing that was tried" in found.recommendation
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"survive": 0}, "from 1 to"),
-        ({"survive": 500}, "from 1 to"),
+        ({"survive": 0}, "survive must be a whole number from 1 to"),
+        ({"survive": 500}, "survive must be a whole number from 1 to"),
+        ({"mitigations": []}, "name some mitigations"),
+        ({"mitigations": "margins"}, "did you mean 'margin'"),
+        ({"holdout": (1, 2, 3)}, "a pair"),
+        ({"holdout": ([[1.0, 2.0, 0.0]], [1.0, 2.0])}, "1 rows and 2 labels"),
         ({"mitigations": ["margins"]}, "did you mean 'margin'"),
         ({"target": 1e9, "actionability": "infer"}, "nobody has a recourse"),
         ({"overshoot": -1}, "overshoot"),

@@ -68,13 +68,13 @@ def check_option_values(method: Callable[..., Any], options: dict[str, Any]) -> 
             raise HoldfastError(f"{parameter.name} must not be negative, got {value!r}")
 
 
-def budget_of(max_deletions: Any, n: int, unit: str) -> int:
+def budget_of(max_deletions: Any, n: int, unit: str, name: str = "max_deletions") -> int:
     """The largest number of deletions: at least 1, and something must be left."""
     whole = isinstance(max_deletions, int | np.integer) and not isinstance(max_deletions, bool)
     if not whole or not 1 <= max_deletions < n:
         noun = "subjects" if unit == "subject" else "training rows"
         raise HoldfastError(
-            f"max_deletions must be a whole number from 1 to {n - 1} (there are {n} {noun}), "
+            f"{name} must be a whole number from 1 to {n - 1} (there are {n} {noun}), "
             f"got {max_deletions!r}"
         )
     return int(max_deletions)

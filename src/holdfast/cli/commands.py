@@ -108,8 +108,10 @@ def run_audit(options: dict[str, Any], config: Path | None) -> int:
     return 1 if failed else 0
 
 
-def _hardened(settings: Settings, case: Case, tell: screen.Tell) -> Hardening:
-    """Every mitigation measured on the same people."""
+def _hardened(
+    settings: Settings, case: Case, tell: screen.Tell, of_the_audit: bool = True
+) -> Hardening:
+    """Every mitigation measured on the same people; the baseline is what was audited."""
     return harden(
         case.model,
         case.given.people,
@@ -123,6 +125,7 @@ def _hardened(settings: Settings, case: Case, tell: screen.Tell) -> Hardening:
         cost=settings.cost,
         unit=_unit(settings),
         max_deletions=settings.max_deletions,
+        given=case.given if of_the_audit else None,
         random_state=settings.seed,
         n_jobs=settings.jobs,
         progress=tell,
@@ -146,7 +149,7 @@ def run_harden(options: dict[str, Any], config: Path | None) -> int:
     settings = made(options, config)
     check_outputs(settings, config)
     with loaded(settings) as (case, tell):
-        found = _hardened(settings, case, tell)
+        found = _hardened(settings, case, tell, of_the_audit=settings.recourses is not None)
     part = found.part()
     with Outputs() as out:
         if settings.html is not None:

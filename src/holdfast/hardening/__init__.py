@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
 
 from holdfast.arguments import budget_of, refuse_unknown_options
 from holdfast.audits.refits import Progress
@@ -25,6 +27,7 @@ from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.inputs import near_name
 from holdfast.models.refit import RefitCore
 from holdfast.recourse import check_settings, find_recourse, posed, target_of
+from holdfast.recourse.result import Recourse
 from holdfast.searches.units import Units
 
 #: a mitigation takes a case and returns the ways of doing it, weakest first
@@ -53,7 +56,8 @@ def harden(
     method: Any = None,
     cost: str = "l1",
     unit: str = "row",
-    max_deletions: int = 14,
+    max_deletions: int | None = None,
+    given: Recourse | None = None,
     random_state: int = 0,
     n_jobs: int = 1,
     progress: Progress | None = None,
@@ -79,8 +83,10 @@ def harden(
         {"epsilons": [1.0], "draws": 5}}``.
     unit : {"row", "subject"}
         What one deletion removes.
-    max_deletions : int
-        The attacks go up to this many.
+    max_deletions : int, optional
+        The attacks go up to this many; 14 by default, or as many as there are.
+    given : Recourse, optional
+        What people were promised already: the baseline, in place of recourse found now.
     random_state, n_jobs, progress
         As for :func:`audit`.
 
@@ -104,10 +110,16 @@ proven.
     refuse_other_models(model)
     check_settings(model, overshoot, cost)
     target = target_of(model, target, target_probability)
-    most = budget_of(max_deletions, len(Units(model.rows, unit)), unit)
-    survive = budget_of(survive, len(Units(model.rows, unit)), unit)
-    most = max(most, survive)
-    wanted = list(MITIGATIONS) if mitigations is None else list(mitigations)
+    count = len(Units(model.rows, unit))
+    survive = budget_of(survive, count, unit, "survive")
+    most = min(14, count - 1) if max_deletions is None else max_deletions
+    most = max(budget_of(most, count, unit), survive)
+    if isinstance(mitigations, str):
+        mitigations = [mitigations]
+    wanted = list(dict.fromkeys(MITIGATIONS if mitigations is None else mitigations))
+    if not wanted:
+        raise HoldfastError(f"name some mitigations: {', '.join(MITIGATIONS)}")
+    _check_holdout(model, holdout)
     options = dict(mitigations) if isinstance(mitigations, Mapping) else {}
     for name in wanted:
         if name not in MITIGATIONS:
@@ -119,9 +131,12 @@ proven.
     if method is None:
         method = _cheapest_method(model, people, target, actionability, cost)
     tell: Progress = progress or (lambda stage, done, total: None)
-    given = find_recourse(
-        model, people, method, target, actionability, overshoot, random_state, cost=cost
-    )
+    if given is None:
+        given = find_recourse(
+            model, people, method, target, actionability, overshoot, random_state, cost=cost
+        )
+    if given.people.index.has_duplicates:
+        given = given.renamed(pd.RangeIndex(len(given)))
     if not given.valid.any():
         why = f"; the first: {given.reason.iloc[0]}" if len(given) else ""
         raise HoldfastError(f"nobody has a recourse to harden{why}")
@@ -142,8 +157,6 @@ proven.
         n_jobs=n_jobs,
         tell=tell,
     )
-    if case.people.index.has_duplicates:
-        case.people = case.people.set_axis(np.arange(len(case.people)), axis=0)
     made: list[Mitigation] = []
     skipped: dict[str, str] = {}
     for done, name in enumerate(wanted):
@@ -159,6 +172,28 @@ proven.
     tell("mitigations", len(wanted), len(wanted))
     _note_destroyed(made, case)
     return Hardening(case=case, made=made, skipped=skipped)
+
+
+def _check_holdout(model: ErasableModel, holdout: Any) -> None:
+    """Rows and labels the quality of models can be measured on, or an error that says why not."""
+    if holdout is None:
+        return
+    if not isinstance(holdout, tuple | list) or len(holdout) != 2:
+        raise HoldfastError("holdout must be a pair: features, and their labels")
+    X, y = holdout
+    if len(X) != len(y) or len(X) == 0 or bool(np.any(pd.isna(np.asarray(y)))):
+        raise HoldfastError(
+            f"holdout must have a label for every row, got {len(X)} rows and {len(y)} labels"
+        )
+    if is_classifier(model._final):
+        known = np.asarray(model._final.classes_).tolist()
+        strange = [label for label in np.asarray(y).tolist() if label not in known]
+        if strange:
+            raise HoldfastError(
+                f"holdout has the label {strange[0]!r}; the model knows {known[0]!r} and "
+                f"{known[1]!r}"
+            )
+    model.scores(X)
 
 
 def _cheapest_method(

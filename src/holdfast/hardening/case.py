@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.base import is_classifier
 from sklearn.metrics import r2_score, roc_auc_score
 
-from holdfast.audits.refits import Progress, Refits
+from holdfast.audits.refits import Progress, Refits, scores_or_nan
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.inputs import take
@@ -126,7 +126,6 @@ def promised(
 def measure(made: Mitigation, case: Case) -> None:
     """Attack, refit, certify, price and score one way of doing it."""
     points = made.points
-    base = case.given
     line: dict[str, Any] = {
         "mitigation": made.name,
         "setting": made.setting,
@@ -140,10 +139,7 @@ def measure(made: Mitigation, case: Case) -> None:
         line["survive"] = 1.0 - float(np.max(made.broken[: case.survive + 1]))
         line["broken_most"] = float(np.max(made.broken))
         line["certified"] = _certified_share(made, case)
-        both = [i for i in points.index if i in base.points.index]
-        people = base.people.loc[both]
-        cost = base.space.distance(people, points.loc[both], case.cost)
-        before = base.cost.loc[both].to_numpy()
+        cost, before = _costs(made, case)
         line["cost"] = float(np.median(cost))
         line["extra_cost"] = float(np.median(cost[before > 0] / before[before > 0] - 1.0))
     else:
@@ -151,6 +147,26 @@ def measure(made: Mitigation, case: Case) -> None:
         line |= dict.fromkeys(("survive", "broken_most", "certified", "cost", "extra_cost"), np.nan)
     line["note"] = made.note
     made.measured = line
+
+
+def _costs(made: Mitigation, case: Case) -> tuple[Array, Array]:
+    """What it costs people now and before; nothing for those the model already says yes to."""
+    base = case.given
+    yes = _scored(made, case.people) >= case.target
+    now = pd.Series(np.where(yes, 0.0, np.nan), index=case.people.index)
+    start = base.people.loc[made.points.index]
+    now.loc[made.points.index] = base.space.distance(start, made.points, case.cost)
+    counted = (now.notna() & base.valid).to_numpy()
+    return now.to_numpy()[counted], base.cost.to_numpy()[counted]
+
+
+def _scored(made: Mitigation, people: pd.DataFrame) -> Array:
+    """Scores of people as they are; NaN for those with a gap the model cannot bear."""
+    fine = np.isfinite(scores_or_nan(made.model, people))
+    scores = np.full(len(people), np.nan)
+    if fine.any():
+        scores[fine] = made.scores(made.model, people[fine])
+    return scores
 
 
 def _broken(made: Mitigation, case: Case) -> Array:

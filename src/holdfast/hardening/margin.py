@@ -23,7 +23,7 @@ certified.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -32,12 +32,13 @@ import pandas as pd
 
 from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.rows import Array, Positions
+from holdfast.models.rows import Array, Mask, Positions
 from holdfast.proofs import certify
 from holdfast.recourse import checked, find_recourse, posed
 from holdfast.recourse.actionable import actionable, program
 from holdfast.recourse.problem import Affine, Problem
 from holdfast.recourse.result import Recourse
+from holdfast.searches import search
 
 #: rounds of cutting planes; four or five are usual
 ROUNDS = 30
@@ -51,10 +52,14 @@ HALVINGS = 5
 
 @dataclass
 class Hardened:
-    """Recourse with margins, what is proven of it, and how it was found."""
+    """Recourse with margins, what is proven of it, and how it was found.
+
+    ``certified`` says for everybody whether survival is proven (or, where ``proven`` is false,
+    tried); those for whom it is not have no valid recourse in ``given``.
+    """
 
     given: Recourse
-    certified: Any
+    certified: Mask
     proven: bool
     method: str
     rounds: int
@@ -74,24 +79,48 @@ def margins(
 ) -> Hardened:
     """The cheapest recourse found that survives any ``survive`` deletions, for everybody."""
     problem, known, above = posed(model, people, target, actionability, overshoot, cost)
-    if problem.affine is not None and cost == "l1" and model.exact and unit == "row":
-        given, rounds = _by_cuts(model, problem, known, above, target, survive, overshoot)
-        certified = _certified(model, given, target, survive, unit)
-        if certified.all() or not given.valid.any():
-            return Hardened(given, certified, True, "cutting planes", rounds)
-    return _by_overshoot(
-        model, people, target, survive, actionability, overshoot, cost, unit, method, random_state
+    options: dict[str, Any] = {"actionability": actionability, "cost": cost, "method": method}
+    options["random_state"] = random_state
+    if not (problem.affine is not None and cost == "l1" and model.exact and unit == "row"):
+        found = _by_overshoot(model, people, target, survive, overshoot, unit, options)
+        return _only_what_holds(found, survive)
+    given, rounds = _by_cuts(model, problem, known, above, target, survive, overshoot)
+    certified = _certified(model, given, target, survive, unit)
+    found = Hardened(given, certified, True, "cutting planes", rounds)
+    rest = np.flatnonzero(given.valid.to_numpy() & ~certified)
+    if rest.size:  # no deletion could be named that breaks them, nor proven that none does
+        some = _by_overshoot(
+            model, given.people.iloc[rest], target, survive, overshoot, unit, options
+        )
+        if some.proven and len(some.given) == rest.size:
+            certified[rest] = some.certified
+            given = given.with_rows(rest, some.given)
+            found = Hardened(given, certified, True, "cutting planes, overshoot", rounds)
+    return _only_what_holds(found, survive)
+
+
+def _only_what_holds(found: Hardened, survive: int) -> Hardened:
+    """Nobody is promised what is not known to survive; what is told is the very point proven."""
+    given, holds = found.given, found.certified
+    short = given.valid.to_numpy() & ~holds
+    reason = given.reason.mask(
+        pd.Series(short, index=given.reason.index),
+        f"no recourse was found that survives every deletion of {survive}",
     )
+    valid = given.valid & ~pd.Series(short, index=given.valid.index)
+    given = replace(given, valid=valid, reason=reason, told=given.points)
+    return replace(found, given=given, certified=holds & valid.to_numpy())
 
 
 def _certified(
     model: ErasableModel, given: Recourse, target: float, survive: int, unit: str
-) -> Any:
+) -> Mask:
     """Which valid recourses provably survive; everybody, in the order of ``given``."""
     if not given.valid.any():
         return np.zeros(len(given), dtype=bool)
     proof = certify(model, given, target, survive, unit=unit)
-    return (proof["certified"] >= survive).to_numpy() | ~given.valid.to_numpy()
+    sure: Mask = (proof["certified"] >= survive).to_numpy()
+    return sure
 
 
 # cutting planes -----------------------------------------------------------------------------
@@ -110,13 +139,14 @@ class Cuts:
     rows: list[Positions] = field(default_factory=list)
     affine: list[Affine] = field(default_factory=list)
     own: list[Array] = field(default_factory=list)
-    seen: dict[tuple[int, ...], int] = field(default_factory=dict)
+    seen: dict[Any, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         problem = self.problem
         self._base = problem.take(np.zeros(1, dtype=np.intp))
-        table, self._steps = _probes(self._base)
-        self._probe = self.model.deletions(table)
+        self._table, self._steps = _probes(self._base)
+        self._probe = self.model.deletions(self._table)
+        self._probed = self.model.scores(self._table)
         self._people = self.model.deletions(problem.table(problem.factual))
         self._scores = problem.scores(problem.factual)
 
@@ -130,21 +160,38 @@ class Cuts:
                 own = self._people.effect_at(gone)
             except SingularDeletionError:
                 return None
-            assert self.problem.affine is not None
-            moved = drop[1:] - drop[0]
-            slopes, values, at = self.problem.affine.slopes.copy(), {}, 0
-            for k, step in self._steps:
-                if step is not None:
-                    slopes[k] -= moved[at] / step
-                    at += 1
-                else:
-                    count = len(self.problem.affine.values[k])
-                    values[k] = self.problem.affine.values[k] - moved[at : at + count]
-                    at += count
-            self.seen[key] = len(self.rows)
-            self.rows.append(gone)
-            self.affine.append(Affine(slopes, values))
-            self.own.append(self._scores - own)
+            return self._keep(key, gone, self._probed - drop, self._scores - own)
+        return self.seen[key]
+
+    def add_refit(self, rows: Positions) -> None:
+        """A cut by the model refitted with its preprocessing, which proofs keep as it is."""
+        key = ("refit", *sorted(rows.tolist()))
+        if key in self.seen:
+            return
+        try:
+            refit = self.model.without(rows)
+            probe = refit.scores(self._table)
+            own = refit.scores(self.problem.table(self.problem.factual))
+        except HoldfastError:  # a category is gone, and with it a score
+            return
+        self._keep(key, rows, probe, own)
+
+    def _keep(self, key: Any, rows: Positions, probe: Array, own: Array) -> int:
+        """A linear score from its values at the probes."""
+        moved, at = probe[1:] - probe[0], 0
+        slopes, values = np.zeros(len(self.problem.space.weight)), {}
+        for k, step in self._steps:
+            if step is not None:
+                slopes[k] = moved[at] / step
+                at += 1
+            else:
+                count = len(self.problem.space.coordinates[k].categories or ())
+                values[k] = moved[at : at + count]
+                at += count
+        self.seen[key] = len(self.rows)
+        self.rows.append(rows)
+        self.affine.append(Affine(slopes, values))
+        self.own.append(own)
         return self.seen[key]
 
     def scores(self, Z: Array, people: Positions) -> Array:
@@ -186,7 +233,7 @@ def _probes(base: Problem) -> tuple[pd.DataFrame, list[tuple[int, float | None]]
 
 def _by_cuts(
     model: ErasableModel,
-    problem: Problem,
+    everybody: Problem,
     known: Any,
     above: int,
     target: float,
@@ -194,65 +241,17 @@ def _by_cuts(
     overshoot: float,
 ) -> tuple[Recourse, int]:
     """The cheapest points that no deletion found breaks, proven where certificates are tight."""
-    cuts = Cuts(model, problem)
     able = np.flatnonzero(known == "")
-    Z = problem.factual.copy()
-    mine: list[list[int]] = [[] for _ in range(len(problem))]
-    reasons = known.copy()
-
-    def solved(people: Positions) -> None:
-        for j in people.tolist():
-            point = _solve(problem, j, cuts, mine[j], target)
-            if point is None:
-                reasons[j] = (
-                    f"infeasible: no allowed change survives every deletion of {survive} rows"
-                )
-            else:
-                Z[j] = point
-
-    def tightened(people: Positions, sets: list[Positions]) -> Positions:
-        """Add each person's deletion and whatever else breaks their point; who must move."""
-        for rows in sets:
-            cuts.add(rows)
-        moved = []
-        for start in range(0, people.size, 256):
-            some = people[start : start + 256]
-            short = cuts.scores(Z[some], some) < target
-            for j, broken in zip(some.tolist(), short, strict=True):
-                worst = np.flatnonzero(broken)
-                if worst.size:
-                    mine[j] += [int(c) for c in worst if int(c) not in mine[j]][:4]
-                    moved.append(j)
-        return np.array(moved, dtype=np.intp)
-
-    Z[able] = actionable(problem.take(able), np.random.default_rng(0))
-    short = able[~problem.reached(problem.scores(Z)[able], able)]
-    solved(short)
-    open_ = able[reasons[able] == ""]
+    reasons, Z = known.copy(), everybody.factual.copy()
     rounds = 0
-    for rounds in range(1, ROUNDS + 1):  # noqa: B007 - told to the caller
-        busy = open_
-        while busy.size:  # what hurts most alone, until that breaks nobody
-            busy = tightened(busy, _worst_alone(model, problem, Z, busy, survive))
-            solved(busy)
-            busy = busy[reasons[busy] == ""]
-        open_ = open_[reasons[open_] == ""]
-        if open_.size == 0:
-            break
-        proof = certify(model, problem.take(open_).table(Z[open_]), target, survive)
-        short = np.flatnonzero(proof["certified"].to_numpy() < survive)
-        witnesses = [proof["witness"].iloc[i] for i in short]
-        named = [np.array(rows, dtype=np.intp) for rows in witnesses if rows]
-        open_ = open_[short]
-        moved = tightened(open_, named)
-        if moved.size == 0:  # broken by nothing that can be named
-            break
-        solved(moved)
-        open_ = moved
+    if able.size:
+        search = CuttingPlanes(model, everybody.take(able), target, survive)
+        rounds = search.run()
+        Z[able], reasons[able] = search.Z, search.reasons
     given = checked(
-        problem,
+        everybody,
         Z,
-        problem.table(Z),
+        everybody.table(Z),
         reasons.tolist(),
         target,
         overshoot,
@@ -263,21 +262,111 @@ def _by_cuts(
     return given, rounds
 
 
-def _solve(problem: Problem, j: int, cuts: Cuts, mine: list[int], target: float) -> Array | None:
-    """The cheapest point of one person that keeps the goal and their cuts; ``None`` without one."""
+class CuttingPlanes:
+    """Points, and the deletions each of them has to survive so far."""
+
+    def __init__(self, model: ErasableModel, problem: Problem, target: float, survive: int):
+        self.model, self.problem = model, problem
+        self.target, self.survive = target, survive
+        self.cuts = Cuts(model, problem)
+        q = len(problem)
+        self.mine: list[list[int]] = [[] for _ in range(q)]
+        self.reasons = np.full(q, "", dtype=object)
+        self.Z = actionable(problem, np.random.default_rng(0))
+        self.solve(np.flatnonzero(~problem.reached(problem.scores(self.Z))))
+
+    def run(self) -> int:
+        """Until every certificate holds, or fails without naming a deletion; the rounds it took."""
+        open_ = np.flatnonzero(self.reasons == "")
+        for turn in range(1, ROUNDS + 1):
+            open_ = self.against_single_rows(open_)
+            if open_.size == 0:
+                return turn
+            table = self.problem.take(open_).table(self.Z[open_])
+            proof = certify(self.model, table, self.target, self.survive)
+            short = np.flatnonzero(proof["certified"].to_numpy() < self.survive)
+            witnesses = [proof["witness"].iloc[i] for i in short]
+            named = [np.array(rows, dtype=np.intp) for rows in witnesses if rows]
+            moved = self.tighten(open_[short], named)
+            if moved.size == 0:
+                moved = self.against_refits()
+            if moved.size == 0:
+                return turn
+            self.solve(moved)
+            open_ = moved[self.reasons[moved] == ""]
+        return ROUNDS
+
+    def against_single_rows(self, people: Positions) -> Positions:
+        """The rows that hurt most alone, together, until they break nobody; who is left."""
+        busy = people
+        for _ in range(ROUNDS):
+            if busy.size == 0:
+                break
+            sets = _worst_alone(self.model, self.problem, self.Z, busy, self.survive)
+            busy = self.tighten(busy, sets)
+            self.solve(busy)
+            busy = busy[self.reasons[busy] == ""]
+        return people[self.reasons[people] == ""]
+
+    def against_refits(self) -> Positions:
+        """The strongest attack found, with the preprocessing refitted too; whom it breaks."""
+        fine = np.flatnonzero(self.reasons == "")
+        if self.model._preprocessing is None or fine.size == 0:
+            return np.zeros(0, dtype=np.intp)
+        points = self.problem.take(fine).table(self.Z[fine])
+        plan = search(self.model, points, self.target, self.survive)
+        for rows in plan.sets[1:]:
+            if rows.size:
+                self.cuts.add_refit(rows)
+        return self.tighten(fine, [])
+
+    def tighten(self, people: Positions, sets: list[Positions]) -> Positions:
+        """Add deletions; give everybody those that break their point; who must move."""
+        for rows in sets:
+            self.cuts.add(rows)
+        moved = []
+        if not self.cuts.rows:
+            return np.zeros(0, dtype=np.intp)
+        for start in range(0, people.size, 256):
+            some = people[start : start + 256]
+            short = self.cuts.scores(self.Z[some], some) < self.target
+            for j, broken in zip(some.tolist(), short, strict=True):
+                new = [int(c) for c in np.flatnonzero(broken) if int(c) not in self.mine[j]]
+                if new:
+                    self.mine[j] += new[:4]
+                    moved.append(j)
+        return np.array(moved, dtype=np.intp)
+
+    def solve(self, people: Positions) -> None:
+        """The cheapest points that keep what is known."""
+        for j in people.tolist():
+            point, in_time = _solve(self.problem, j, self.cuts, self.mine[j], self.target)
+            if point is not None:
+                self.Z[j] = point
+            elif in_time:
+                self.reasons[j] = (
+                    f"infeasible: no allowed change survives every deletion of {self.survive} rows"
+                )
+            else:
+                self.reasons[j] = "undecided: the program ran out of time"
+
+
+def _solve(
+    problem: Problem, j: int, cuts: Cuts, mine: list[int], target: float
+) -> tuple[Array | None, bool]:
+    """The cheapest point of one person that keeps the goal and their cuts, if there is one."""
     one = problem.take(np.array([j]))
     assert problem.affine is not None
-    hair = 1e-9 * (one.unit + abs(float(one.goal[0])))
-    gap = float(one.goal[0]) - float(cuts._scores[j]) + hair + HAIR * one.unit
-    demands = [(problem.affine, gap)]
-    for c in mine:
-        demands.append((cuts.affine[c], target - cuts.own[c][j] + hair + HAIR * one.unit))
-    best, least = None, np.inf
+    hair = 1e-9 * (one.unit + abs(float(one.goal[0]))) + HAIR * one.unit
+    demands = [(problem.affine, float(one.goal[0]) - float(cuts._scores[j]) + hair)]
+    demands += [(cuts.affine[c], target - cuts.own[c][j] + hair) for c in mine]
+    best, least, in_time = None, np.inf, True
     for acting in product((False, True), repeat=len(one.space.links)):
-        point, _ = program(one, demands, acting, 60.0)
+        point, proven = program(one, demands, acting, 60.0)
+        in_time &= proven
         if point is not None and (price := float(one.cost(point[None])[0])) < least:
             best, least = point, price
-    return best
+    return best, in_time
 
 
 def _worst_alone(
@@ -302,24 +391,16 @@ def _by_overshoot(
     people: Any,
     target: float,
     survive: int,
-    actionability: Any,
     overshoot: float,
-    cost: str,
     unit: str,
-    method: Any,
-    random_state: Any,
+    options: dict[str, Any],
 ) -> Hardened:
     """Everybody's own overshoot: doubled until the certificate holds, then bisected."""
-    options: dict[str, Any] = {"actionability": actionability, "cost": cost}
 
     def made(asked: Array) -> Recourse:
-        return find_recourse(
-            model, folk, method, target, overshoot=asked, random_state=random_state, **options
-        )
+        return find_recourse(model, folk, target=target, overshoot=asked, **options)
 
-    first = find_recourse(
-        model, people, method, target, overshoot=overshoot, random_state=random_state, **options
-    )
+    first = find_recourse(model, people, target=target, overshoot=overshoot, **options)
     folk = first.people.set_axis(np.arange(len(first)), axis=0)
     q = len(first)
     if q == 0:
@@ -351,19 +432,8 @@ def _by_overshoot(
     given = made(final)
     certified = holds(model, given, target, survive, unit) & given.valid.to_numpy()
     method_name = "overshoot" if proven else "overshoot, not certified"
-    given = _named(given, first.people.index)
+    given = given.renamed(first.people.index[given.people.index.to_numpy()])
     return Hardened(given, certified, proven, method_name, rounds)
-
-
-def _named(given: Recourse, index: pd.Index) -> Recourse:
-    """The same with people's own names again."""
-    from dataclasses import replace
-
-    rows = given.people.index.to_numpy()
-    per_person = ("points", "people", "valid", "reason", "remark", "score", "cost", "told")
-    return replace(
-        given, **{name: getattr(given, name).set_axis(index[rows], axis=0) for name in per_person}
-    )
 
 
 def _has_certificates(
@@ -381,8 +451,6 @@ def _has_certificates(
 
 def _survives(model: ErasableModel, given: Recourse, target: float, survive: int, unit: str) -> Any:
     """Which recourses the strongest attack found does not break, by refitting."""
-    from holdfast.searches import search
-
     fine = given.valid.to_numpy().copy()
     if not fine.any():
         return fine

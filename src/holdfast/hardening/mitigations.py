@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
 
 from holdfast.errors import HoldfastError, UnsupportedModelError
@@ -14,11 +16,22 @@ from holdfast.hardening.case import Case, Mitigation, promised
 from holdfast.hardening.margin import margins
 from holdfast.hardening.robust import deletion_aware, worst_case_ball
 from holdfast.models.erasable import ErasableModel, erasable
+from holdfast.models.kernel import LSSVMClassifier, NTKRegressor
 from holdfast.models.refit import RefitCore
 from holdfast.searches import search
+from holdfast.searches.units import Units
 
 #: how much stronger each step of the regularisation path is
 STRONGER = (10.0, 100.0, 1000.0)
+#: which parameter of an estimator is the strength of its penalty
+PENALTIES: dict[type, str] = {
+    Ridge: "alpha",
+    KernelRidge: "alpha",
+    NTKRegressor: "beta",
+    LSSVMClassifier: "beta",
+    MLPClassifier: "alpha",
+    MLPRegressor: "alpha",
+}
 #: the ridge given to a model without any, as a share of a feature's sum of squares
 RIDGE_SHARE = 1e-4
 
@@ -68,13 +81,12 @@ def margin(case: Case) -> list[Mitigation]:
     given = found.given
     short = ~given.valid.to_numpy()
     note = found.method
+    if case.model._preprocessing is not None and found.proven:
+        note += "; proven with the preprocessing kept, tried by attacks with it refitted"
     if short.any():
         note += f"; {int(short.sum())} people have none: {given.reason[short].iloc[0]}"
-    uncertified = int(np.sum(~found.certified))
-    if uncertified:
-        note += f"; {uncertified} could not be made to survive"
     made = promised("margin", f"survive={case.survive}", case.model, given, case, note=note)
-    made.proven = found.proven and uncertified == 0
+    made.proven = found.proven and bool(given.valid.any())
     return [made]
 
 
@@ -85,10 +97,10 @@ def drop_critical(case: Case, m: int = 15, rounds: int = 2) -> list[Mitigation]:
     made, model = [], case.model
     given = case.given
     for turn in range(1, rounds + 1):
-        if not given.valid.any() or m >= model.rows.n:
+        if not given.valid.any() or m >= len(Units(model.rows, case.unit)):
             break
         method = "best" if isinstance(model.core, RefitCore) else "greedy"
-        rows = search(model, given, case.target, m, method).rows
+        rows = search(model, given, case.target, m, method, unit=case.unit).rows
         model = model.without(rows)
         given = case.recourse(model)
         note = (
@@ -111,7 +123,7 @@ def regularise(case: Case) -> list[Mitigation]:
 
 def _stronger(model: ErasableModel, factor: float) -> tuple[Any, str]:
     estimator = clone(model.estimator)
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    last: Any = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     if isinstance(last, LinearRegression):
         Z = model.last_step.features(model.last_step.X)
         alpha = factor * RIDGE_SHARE * float(np.median(np.sum((Z - Z.mean(axis=0)) ** 2, axis=0)))
@@ -120,14 +132,16 @@ def _stronger(model: ErasableModel, factor: float) -> tuple[Any, str]:
             estimator.steps[-1] = (estimator.steps[-1][0], replaced)
             return estimator, f"ridge alpha={alpha:.3g}"
         return replaced, f"ridge alpha={alpha:.3g}"
-    for name, inverse in (("alpha", False), ("beta", False), ("C", True)):
-        if name in last.get_params():
-            value = getattr(last, name)
-            value = value / factor if inverse else (value or 0.1) * factor
-            last.set_params(**{name: value})
+    if isinstance(last, LogisticRegression):
+        last.set_params(C=(last.C if np.isfinite(last.C) else 1.0) / factor)
+        return estimator, f"C={last.C:g}"
+    for kind, name in PENALTIES.items():
+        if isinstance(last, kind):
+            value = (getattr(last, name) or 0.1) * factor
+            setattr(last, name, value)
             return estimator, f"{name}={value:g}"
     raise UnsupportedModelError(
-        f"{type(last).__name__} has no alpha, beta or C to make larger or smaller"
+        f"it is not known which parameter of {type(last).__name__} makes it steadier"
     )
 
 

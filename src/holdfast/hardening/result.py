@@ -27,11 +27,12 @@ class Hardening:
     Attributes
     ----------
     table : frame
-        One line per way of doing it: the share that survives ``survive`` deletions (``survive``,
-        by the strongest attack found, refitted), the ``certified`` share, whether survival is
-        ``proven``, the share broken by the most deletions looked at, the median cost and how much
-        more that is (``extra_cost``), the share of people ``served``, and the model's ``quality``
-        on held-out rows (R², or the area under the ROC curve).
+        One line per way of doing it: the share of the recourses that is left standing by the
+        strongest attack found on all of them together (``survive``, refitted), the ``certified``
+        share, whether survival of each is ``proven``, the share broken by the most deletions
+        looked at, the median cost and how much more that is (``extra_cost``), the share of people
+        ``served``, and the model's ``quality`` on held-out rows (R², or the area under the ROC
+        curve).
     mitigations : dict
         The strongest way of each, with ``points`` and ``model``.
     skipped : dict
@@ -64,32 +65,40 @@ class Hardening:
     def recommendation(self) -> str:
         """What to do, in words: the cheapest that is proven, else the best that was found."""
         k = self.case.survive
-        noun = "people erased" if self.case.unit == "subject" else "deletions"
+        noun = "person erased" if self.case.unit == "subject" else "deletion"
+        any_k = f"any {k} " + (noun if k == 1 else noun.replace("person", "people") + "s")
+        any_k = any_k.replace("eraseds", "erased")
         lines = self.table
-        sure = lines[lines["proven"].astype(bool)]
+        sure = lines[lines["proven"].astype(bool) & (lines["survive"] == 1.0)]
         if len(sure):
-            line = sure.sort_values("extra_cost").iloc[0]
-            served = (
-                ""
-                if line["served"] == 1
-                else (
-                    f" {percent(1 - line['served'])} of the people have no recourse that survives."
-                )
-            )
-            count = len(self.mitigations[line["mitigation"]].points)
-            asked = f"Asking people for {_more(line['extra_cost'])} more (median) makes"
-            if line["extra_cost"] < 0.0005:
-                asked = "At no extra cost (median), another choice of changes makes"
-            return f"{asked} 100 % of {count:,} recourses survive any {k} {noun}, proven.{served}"
-        tried = lines[(lines["mitigation"] != "honour") & lines["survive"].notna()]
+            return self._proven(sure.sort_values("extra_cost").iloc[0], any_k)
+        usable = ~lines["mitigation"].isin(["honour", "drop-critical"]) & (lines["survive"] > 0)
+        usable &= ~lines["note"].str.startswith("quality falls")
+        tried = lines[usable]
         if len(tried) == 0:
-            return "Nothing that was tried applies to this model: keep the promises you made."
+            return (
+                f"Nothing that was tried makes recourses survive {any_k}: keep the promises you "
+                "make, or make none."
+            )
         best = tried.sort_values(["survive", "extra_cost"], ascending=[False, True]).iloc[0]
         return (
-            f"Nothing is proven here. The most that was found: {best['mitigation']} "
-            f"({best['setting']}) lets {percent(best['survive'])} survive the strongest attack of "
-            f"{k} {noun} found, for {_more(best['extra_cost'])} more (median)."
+            f"Nothing is proven for all of them. The most that was found: {best['mitigation']} "
+            f"({best['setting']}) lets {percent(best['survive'])} stand against the strongest "
+            f"attack found, {_asked(best['extra_cost'])}."
         )
+
+    def _proven(self, line: Any, any_k: str) -> str:
+        count = len(self.mitigations[line["mitigation"]].points)
+        frozen = ""
+        if self.case.model._preprocessing is not None:
+            frozen = " with the preprocessing kept, and confirmed by attacks with it refitted"
+        served = ""
+        if line["served"] < 1:
+            served = f" {percent(1 - line['served'])} of the people have no such recourse."
+        asked = f"Asking people for {_more(line['extra_cost'])} more (median) makes"
+        if line["extra_cost"] < 0.0005:
+            asked = "At no extra cost (median), another choice of changes makes"
+        return f"{asked} 100 % of {count:,} recourses survive {any_k}, proven{frozen}.{served}"
 
     def part(self) -> HardeningPart:
         """What may be shared of it."""
@@ -143,7 +152,9 @@ def _known(value: Any) -> Any:
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
+def _asked(extra: float) -> str:
+    return f"for {_more(extra)} more" if extra >= 0.0005 else "at no extra cost"
+
+
 def _more(extra: float) -> str:
-    if not np.isfinite(extra):
-        return "an unknown amount"
-    return f"{100 * extra:.2g} %"
+    return f"{100 * extra:.2g} %" if extra < 1 else f"{100 * extra:,.0f} %"

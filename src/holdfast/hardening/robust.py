@@ -32,6 +32,8 @@ TURNS = 10
 
 
 def _linear(case: Case) -> tuple[Problem, Positions]:
+    if case.cost != "l1":
+        raise UnsupportedModelError("the published baselines are worked out for the l1 cost")
     problem, known, _ = posed(
         case.model, case.people, case.target, case.actionability, case.overshoot, case.cost
     )
@@ -39,7 +41,8 @@ def _linear(case: Case) -> tuple[Problem, Positions]:
         raise UnsupportedModelError(
             "the published baselines are written for scores that are linear in the columns"
         )
-    return problem, np.flatnonzero(known == "")
+    problem = problem.take(np.flatnonzero(known == ""))
+    return problem, np.arange(len(problem))
 
 
 def worst_case_ball(case: Case, radius: float) -> pd.DataFrame:
@@ -79,7 +82,7 @@ def deletion_aware(case: Case) -> pd.DataFrame:
     cuts = Cuts(case.model, problem)
     out: list[Array] = []
     kept: list[int] = []
-    given = {j: _solve(problem, j, cuts, [], case.target) for j in able.tolist()}
+    given = {j: _solve(problem, j, cuts, [], case.target)[0] for j in able.tolist()}
     Z = problem.factual.copy()
     for j, point in given.items():
         if point is not None:
@@ -88,7 +91,7 @@ def deletion_aware(case: Case) -> pd.DataFrame:
         for j in able.tolist():
             rows = _worst_alone(case.model, problem, Z, np.array([j]), case.survive)[0]
             cut = cuts.add(rows)
-            point = None if cut is None else _solve(problem, j, cuts, [cut], case.target)
+            point = None if cut is None else _solve(problem, j, cuts, [cut], case.target)[0]
             if point is not None:
                 Z[j] = point
     for j in able.tolist():

@@ -96,6 +96,24 @@ class Recourse:
         per_person = ("points", "people", "valid", "reason", "remark", "score", "cost", "told")
         return replace(self, **{name: getattr(self, name).iloc[rows] for name in per_person})
 
+    def renamed(self, index: pd.Index) -> Recourse:
+        """The same with other names for the people."""
+        per_person = ("points", "people", "valid", "reason", "remark", "score", "cost", "told")
+        return replace(
+            self, **{name: getattr(self, name).set_axis(index, axis=0) for name in per_person}
+        )
+
+    def with_rows(self, rows: Any, other: Recourse) -> Recourse:
+        """The same with the recourses of some people, by position, taken from another."""
+        order = np.arange(len(self))
+        order[rows] = len(self) + np.arange(len(other))
+        joined = {
+            name: pd.concat([getattr(self, name), getattr(other, name)]).iloc[order]
+            for name in ("points", "valid", "reason", "remark", "score", "cost", "told")
+        }
+        index = self.people.index
+        return replace(self, **{n: part.set_axis(index, axis=0) for n, part in joined.items()})
+
     def changes(self) -> pd.DataFrame:
         """One line per change of a valid recourse: who, what, from, to, and in words."""
         columns = ["person", "feature", "from", "to", "in_words"]
