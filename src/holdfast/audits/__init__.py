@@ -242,9 +242,11 @@ def _attacked(model: ErasableModel, given: Any, target: float) -> tuple[Any, pd.
     """Which recourses are valid, as the searches count them, and the index of all."""
     table = points_of(given)
     points = model._queries(table, "the recourses")
-    fine = model.scores(points) >= target
+    fine = np.ones(len(points), dtype=bool)
     if table is not given and hasattr(given, "valid"):
-        fine &= np.asarray(given.valid, dtype=bool)
+        fine = np.array(given.valid, dtype=bool)
+    if fine.any():
+        fine[fine] = model.scores(take(points, np.flatnonzero(fine))) >= target
     index = table.index if isinstance(table, pd.DataFrame) else pd.RangeIndex(len(points))
     return np.flatnonzero(fine), index
 

@@ -83,7 +83,9 @@ def certify(
     units = Units(model.rows, unit)
     budget = budget_of(max_deletions, len(units), unit)
     points, index, fine = _points(model, given)
-    scores = model.scores(points)
+    scores = np.full(len(points), np.nan)  # what is not valid may not have a score at all
+    if fine.any():
+        scores[fine] = model.scores(take(points, np.flatnonzero(fine)))
     valid = np.flatnonzero(fine & (scores >= target))
     if valid.size == 0:
         raise HoldfastError(
