@@ -73,7 +73,7 @@ class Impact:
         )
         if broken:
             helped = int(self.broken["extra_cost"].notna().sum())
-            said += f" {helped} of them have an updated recourse"
+            said += f" {helped} of them {'has' if helped == 1 else 'have'} an updated recourse"
             extra = self.broken["extra_cost"].median()
             said += f", at a median extra cost of {extra:.3g}." if helped else "."
         return said
