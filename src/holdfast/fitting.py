@@ -174,7 +174,8 @@ def fit_kind(
         if name in text and different > min(MOST_CATEGORIES, max(20, len(X) // 2)):
             raise HoldfastError(
                 f"the column {name!r} has {different} different texts: it looks like an id or "
-                "free text, not a category. Leave it out"
+                "free text, not a category. Leave it out (on the command line: --drop, or --id if "
+                "it names rows)"
             )
     parts = []
     if numbers:
