@@ -367,6 +367,19 @@ def test_help_and_version(capsys):
     assert run([]) == 2
 
 
+def test_options_offer_what_there_is():
+    from typing import get_args
+
+    from holdfast.cli import options
+    from holdfast.fitting import KINDS
+    from holdfast.recourse import METHODS
+    from holdfast.searches import METHODS as SEARCHES
+
+    assert set(get_args(options.Kind)) == set(KINDS)
+    assert set(get_args(options.Finder)) == set(METHODS)
+    assert set(get_args(options.Searcher)) == set(SEARCHES)
+
+
 def test_schema(capsys):
     for of in ("audit", "impact", "harden"):
         assert run(["schema", of]) == 0

@@ -31,6 +31,7 @@ from holdfast.errors import HoldfastError
 from holdfast.instability import points_of
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.inputs import positive_number, take
+from holdfast.models.kernel import KernelCore
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
 from holdfast.models.rows import Array
@@ -314,8 +315,6 @@ def _random(
 
 def _cheap(model: ErasableModel) -> bool:
     """Whether a refit costs far less than the cube of the rows."""
-    from holdfast.models.kernel import KernelCore
-
     return not isinstance(model.core, KernelCore)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from holdfast.cli.options import Kind
 from holdfast.errors import HoldfastError
 from holdfast.models.inputs import near_name
 
@@ -38,7 +39,7 @@ class Settings(BaseModel):
     text: list[str] = Field(default_factory=list)
     drop: list[str] = Field(default_factory=list)
 
-    model: Literal["linear", "ridge", "logistic", "ntk", "lssvm", "mlp", "boosting"] | None = None
+    model: Kind | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
     model_file: Path | None = None
     allow_pickle: bool = False

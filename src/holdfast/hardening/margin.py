@@ -23,20 +23,21 @@ certified.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from holdfast.errors import HoldfastError, SingularDeletionError
+from holdfast.errors import HoldfastError
+from holdfast.hardening.cuts import Cuts
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.rows import Array, Mask, Positions
 from holdfast.proofs import certify
 from holdfast.recourse import checked, find_recourse, posed
 from holdfast.recourse.actionable import actionable, program
-from holdfast.recourse.problem import Affine, Problem
+from holdfast.recourse.problem import Problem
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search
 
@@ -126,111 +127,6 @@ def _certified(
 # cutting planes -----------------------------------------------------------------------------
 
 
-@dataclass
-class Cuts:
-    """Scores without some rows, as linear functions of the coordinates.
-
-    ``rows[c]`` is a deletion, ``affine[c]`` the score without it, ``own[c]`` that score of every
-    person as they are (q,).
-    """
-
-    model: ErasableModel
-    problem: Problem
-    rows: list[Positions] = field(default_factory=list)
-    affine: list[Affine] = field(default_factory=list)
-    own: list[Array] = field(default_factory=list)
-    seen: dict[Any, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        problem = self.problem
-        self._base = problem.take(np.zeros(1, dtype=np.intp))
-        self._table, self._steps = _probes(self._base)
-        self._probe = self.model.deletions(self._table)
-        self._probed = self.model.scores(self._table)
-        self._people = self.model.deletions(problem.table(problem.factual))
-        self._scores = problem.scores(problem.factual)
-
-    def add(self, rows: Positions) -> int | None:
-        """The number of a cut; ``None`` where the deletion has no unique refit."""
-        key = tuple(sorted(rows.tolist()))
-        if key not in self.seen:
-            gone = np.array(key, dtype=np.intp)
-            try:
-                drop = self._probe.effect_at(gone)
-                own = self._people.effect_at(gone)
-            except SingularDeletionError:
-                return None
-            return self._keep(key, gone, self._probed - drop, self._scores - own)
-        return self.seen[key]
-
-    def add_refit(self, rows: Positions) -> None:
-        """A cut by the model refitted with its preprocessing, which proofs keep as it is."""
-        key = ("refit", *sorted(rows.tolist()))
-        if key in self.seen:
-            return
-        try:
-            refit = self.model.without(rows)
-            probe = refit.scores(self._table)
-            own = refit.scores(self.problem.table(self.problem.factual))
-        except HoldfastError:  # a category is gone, and with it a score
-            return
-        self._keep(key, rows, probe, own)
-
-    def _keep(self, key: Any, rows: Positions, probe: Array, own: Array) -> int:
-        """A linear score from its values at the probes."""
-        moved, at = probe[1:] - probe[0], 0
-        slopes, values = np.zeros(len(self.problem.space.weight)), {}
-        for k, step in self._steps:
-            if step is not None:
-                slopes[k] = moved[at] / step
-                at += 1
-            else:
-                count = len(self.problem.space.coordinates[k].categories or ())
-                values[k] = moved[at : at + count]
-                at += count
-        self.seen[key] = len(self.rows)
-        self.rows.append(rows)
-        self.affine.append(Affine(slopes, values))
-        self.own.append(own)
-        return self.seen[key]
-
-    def scores(self, Z: Array, people: Positions) -> Array:
-        """Scores without each deletion, (people, cuts)."""
-        start = self.problem.factual[people]
-        change = np.where(self.problem.space.number, Z - start, 0.0)
-        slopes = np.array([a.slopes for a in self.affine])
-        found = np.array(self.own)[:, people].T + change @ slopes.T
-        for k in self.problem.allowed:
-            values = np.array([a.values[k] for a in self.affine])
-            was, now = (column[:, k].astype(np.intp) for column in (start, Z))
-            switched = ~self.problem.kept[people, k]
-            found += np.where(switched[:, None], (values[:, now] - values[:, was]).T, 0.0)
-        scores: Array = found
-        return scores
-
-
-def _probes(base: Problem) -> tuple[pd.DataFrame, list[tuple[int, float | None]]]:
-    """One person, and that person with one coordinate changed at a time."""
-    Z, rows = base.factual, [base.factual[0]]
-    steps: list[tuple[int, float | None]] = []
-    for k, c in enumerate(base.space.coordinates):
-        if c.categories is None:
-            step = float(c.spread) or 1.0
-            moved = Z[0].copy()
-            moved[k] += step
-            rows.append(moved)
-            steps.append((k, step))
-        else:
-            for code in range(len(c.categories)):
-                moved = Z[0].copy()
-                moved[k] = code
-                rows.append(moved)
-            steps.append((k, None))
-    many = base.take(np.zeros(len(rows), dtype=np.intp))
-    many.kept[:] = False
-    return many.table(np.array(rows)), steps
-
-
 def _by_cuts(
     model: ErasableModel,
     everybody: Problem,
@@ -302,7 +198,7 @@ class CuttingPlanes:
         for _ in range(ROUNDS):
             if busy.size == 0:
                 break
-            sets = _worst_alone(self.model, self.problem, self.Z, busy, self.survive)
+            sets = worst_alone(self.model, self.problem, self.Z, busy, self.survive)
             busy = self.tighten(busy, sets)
             self.solve(busy)
             busy = busy[self.reasons[busy] == ""]
@@ -340,7 +236,7 @@ class CuttingPlanes:
     def solve(self, people: Positions) -> None:
         """The cheapest points that keep what is known."""
         for j in people.tolist():
-            point, in_time = _solve(self.problem, j, self.cuts, self.mine[j], self.target)
+            point, in_time = cheapest_point(self.problem, j, self.cuts, self.mine[j], self.target)
             if point is not None:
                 self.Z[j] = point
             elif in_time:
@@ -351,14 +247,14 @@ class CuttingPlanes:
                 self.reasons[j] = "undecided: the program ran out of time"
 
 
-def _solve(
+def cheapest_point(
     problem: Problem, j: int, cuts: Cuts, mine: list[int], target: float
 ) -> tuple[Array | None, bool]:
     """The cheapest point of one person that keeps the goal and their cuts, if there is one."""
     one = problem.take(np.array([j]))
     assert problem.affine is not None
     hair = 1e-9 * (one.unit + abs(float(one.goal[0]))) + HAIR * one.unit
-    demands = [(problem.affine, float(one.goal[0]) - float(cuts._scores[j]) + hair)]
+    demands = [(problem.affine, float(one.goal[0]) - float(cuts.scores_now[j]) + hair)]
     demands += [(cuts.affine[c], target - cuts.own[c][j] + hair) for c in mine]
     best, least, in_time = None, np.inf, True
     for acting in product((False, True), repeat=len(one.space.links)):
@@ -369,7 +265,7 @@ def _solve(
     return best, in_time
 
 
-def _worst_alone(
+def worst_alone(
     model: ErasableModel, problem: Problem, Z: Array, people: Positions, survive: int
 ) -> list[Positions]:
     """For every person the rows that hurt their point most alone, as one deletion each."""

@@ -22,7 +22,8 @@ erased.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,15 +32,16 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
+from holdfast.audits.refits import scores_or_nan
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.hardening.case import Case, Mitigation
+from holdfast.hardening.cuts import Probes
 from holdfast.models.erasable import ErasableModel, erasable
 from holdfast.models.linear import LinearCore
 from holdfast.models.logistic import LogisticCore
 from holdfast.models.rows import Array
 from holdfast.recourse import posed
 from holdfast.recourse.actionable import program
-from holdfast.recourse.problem import Affine
 
 #: privacy budgets, from weak to strong
 EPSILONS = (100.0, 10.0, 1.0)
@@ -65,41 +67,61 @@ def private(
         raise UnsupportedModelError(
             "private training is accounted for by single rows of equal weight, and priced in l1"
         )
-    Z = base.last_step.features(base.last_step.X)
-    radius = float(np.sqrt(1.0 + (Z**2).sum(axis=1).max()))
-    model, unit, middle = _ridged(base, Z, radius)
-    n, d = Z.shape[0], Z.shape[1] + 1
+    release = Release.of(base)
     rng = np.random.default_rng(case.random_state)
-    made = []
-    for epsilon in epsilons:
-        for draw in range(draws):
-            noise = _noise(rng, epsilon, n, d, isinstance(base.core, LogisticCore)) * unit / radius
-            made.append(_at(case, model, noise, middle, epsilon, draw, rng, n, d, unit / radius))
-    return made
+    return [_at(case, release, epsilon, draw, rng) for epsilon in epsilons for draw in range(draws)]
 
 
-def _ridged(base: ErasableModel, Z: Array, radius: float) -> tuple[ErasableModel, float, float]:
-    """The same kind of model with the ridge the accounting needs, a penalised constant in place of
-    its intercept and labels around 0; half the range of the labels, and its middle.
+@dataclass(frozen=True)
+class Release:
+    """A model as it is before noise is added, and what its weights' noise is measured in.
+
+    Attributes
+    ----------
+    model : ErasableModel
+        With the ridge the accounting needs, a penalised constant in place of an intercept, and
+        labels around 0.
+    middle : float
+        What the labels lost by that.
+    unit : float
+        Half the range of the labels over the radius of the rows.
     """
-    n = len(Z)
-    strength = LAMBDA * n * radius**2  # weights of scaled rows are radius times these
-    last: Any
-    if isinstance(base.core, LogisticCore):
-        last = LogisticRegression(C=1.0 / strength, tol=1e-8, max_iter=10_000, fit_intercept=False)
-        y, unit, middle = base.y, 1.0, 0.0
-    else:
-        labels = np.asarray(base.y, dtype=float)
-        middle = float((labels.max() + labels.min()) / 2)
-        y, unit = labels - middle, float((labels.max() - labels.min()) / 2) or 1.0
-        last = Ridge(alpha=strength, fit_intercept=False)
-    steps = clone(base.estimator).steps[:-1] if base._preprocessing is not None else []
-    estimator = Pipeline([*steps, ("constant", PolynomialFeatures(1)), ("private", last)])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = estimator.fit(base._queries(base.X, "X"), y)
-        model = erasable(fitted, base.X, y, base.rows.subjects, None, base.favourable)
-    return model, unit, base._sign * middle
+
+    model: ErasableModel
+    middle: float
+    unit: float
+
+    @classmethod
+    def of(cls, base: ErasableModel) -> Release:
+        """The release of a model of the same kind."""
+        Z = base.last_step.features(base.last_step.X)
+        radius = float(np.sqrt(1.0 + (Z**2).sum(axis=1).max()))
+        strength = LAMBDA * len(Z) * radius**2  # weights of scaled rows are radius times these
+        last: Any = Ridge(alpha=strength, fit_intercept=False)
+        y, half, middle = base.y, 1.0, 0.0
+        if isinstance(base.core, LogisticCore):
+            last = LogisticRegression(C=1.0 / strength, tol=1e-8, max_iter=10_000)
+            last.set_params(fit_intercept=False)
+        else:
+            labels = np.asarray(base.y, dtype=float)
+            middle = float((labels.max() + labels.min()) / 2)
+            y, half = labels - middle, float((labels.max() - labels.min()) / 2) or 1.0
+        steps = clone(base.estimator).steps[:-1] if base._preprocessing is not None else []
+        estimator = Pipeline([*steps, ("constant", PolynomialFeatures(1)), ("private", last)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = estimator.fit(base._queries(base.X, "X"), y)
+            model = erasable(fitted, base.X, y, base.rows.subjects, None, base.favourable)
+        return cls(model, base._sign * middle, half / radius)
+
+    def noise(self, rng: Any, epsilon: float) -> Array:
+        """Noise for every weight, in the units of the features."""
+        n, d = self.model.rows.n, self.model.last_step.X.shape[1]
+        return self.unit * _noise(rng, epsilon, n, d, isinstance(self.model.core, LogisticCore))
+
+    def offset(self, noise: Array) -> Callable[[Any], Array]:
+        """What that noise, and the middle of the labels, add to the model's scores."""
+        return lambda points: self.model.features(points) @ noise + self.middle
 
 
 def _noise(rng: Any, epsilon: float, n: int, d: int, logistic: bool) -> Array:
@@ -111,80 +133,38 @@ def _noise(rng: Any, epsilon: float, n: int, d: int, logistic: bool) -> Array:
     return noise
 
 
-def _at(
-    case: Case,
-    model: ErasableModel,
-    noise: Array,
-    middle: float,
-    epsilon: float,
-    draw: int,
-    rng: Any,
-    n: int,
-    d: int,
-    unit: float,
-) -> Mitigation:
+def _at(case: Case, release: Release, epsilon: float, draw: int, rng: Any) -> Mitigation:
     """Recourse by the noisy model, for the same people."""
-
-    def offset(points: Any) -> Array:
-        found: Array = model.features(points) @ noise + middle
-        return found
-
-    problem, known, _ = posed(model, case.people, np.inf, case.actionability, 0.0, "l1")
-    missing = [str(k).endswith("is missing") or "does not know" in str(k) for k in known]
-    problem = problem.take(np.flatnonzero(~np.array(missing, dtype=bool)))
-    made = Mitigation("private", f"ε={epsilon:g}, draw {draw + 1}", model, case.people.iloc[:0])
-    made.offset = offset
+    model, offset = release.model, release.offset(release.noise(rng, epsilon))
+    people = case.people[np.isfinite(scores_or_nan(model, case.people))]
+    problem, _, _ = posed(model, people, np.inf, case.actionability, 0.0, "l1")
     if problem.affine is None:
         raise UnsupportedModelError("private training needs a score linear in the columns")
     goal = case.target + case.overshoot * model.score_unit
-    affine = _with_noise(problem, problem.affine, offset)
+    probes = Probes(problem)
+    affine = probes.affine(model.scores(probes.table) + offset(probes.table))
     own = problem.scores(problem.factual) + offset(problem.table(problem.factual))
-    points, kept, above = [], [], 0
-    for j in range(len(problem)):
-        if own[j] >= case.target:
-            above += 1
-            continue
+    points, kept = [], []
+    for j in np.flatnonzero(own < case.target).tolist():
         one = problem.take(np.array([j]))
         gap = goal - own[j] + 1e-7 * model.score_unit
         point, _ = program(one, [(affine, gap)], (False,) * len(problem.space.links), 10.0)
         if point is not None:
             points.append(point)
             kept.append(j)
+    table = case.people.iloc[:0]
     if points:
         table = problem.take(np.array(kept)).table(np.array(points))
-        made.points = table[model.scores(table) + offset(table) >= case.target]
-    made.served = (above + len(made.points)) / max(len(case.people), 1)
-    logistic = isinstance(model.core, LogisticCore)
-    shares = []
-    for _ in range(5):  # fresh noise, nobody erased
-        fresh = _noise(rng, epsilon, n, d, logistic) * unit
-        if len(made.points):
-            after = model.scores(made.points) + model.features(made.points) @ fresh + middle
-            shares.append(float(np.mean(after < case.target)))
-    again = np.mean(shares) if shares else float("nan")
+        table = table[model.scores(table) + offset(table) >= case.target]
+    made = Mitigation("private", f"ε={epsilon:g}, draw {draw + 1}", model, table, offset=offset)
+    made.served = (int(np.sum(own >= case.target)) + len(table)) / max(len(case.people), 1)
+    again = float("nan")
+    if len(table):  # fresh noise, nobody erased
+        fresh = [release.offset(release.noise(rng, epsilon))(table) for _ in range(5)]
+        again = float(np.mean(model.scores(table) + np.array(fresh) < case.target))
     made.note = (
         f"ε-differentially private weights (ε = {epsilon:g}, output perturbation, λ = {LAMBDA:g}), "
         "taking preprocessing, radius and label range as public; the same noise kept on "
         f"refitting. Fresh noise alone breaks {again:.0%}"
     )
     return made
-
-
-def _with_noise(problem: Any, affine: Affine, offset: Any) -> Affine:
-    """The linear score plus the noise, as a function of the coordinates."""
-    from holdfast.hardening.margin import _probes
-
-    base = problem.take(np.zeros(1, dtype=np.intp))
-    table, steps = _probes(base)
-    moved = offset(table)
-    moved = moved[1:] - moved[0]
-    slopes, values, at = affine.slopes.copy(), {}, 0
-    for k, step in steps:
-        if step is not None:
-            slopes[k] += moved[at] / step
-            at += 1
-        else:
-            count = len(affine.values[k])
-            values[k] = affine.values[k] + moved[at : at + count]
-            at += count
-    return Affine(slopes, values)

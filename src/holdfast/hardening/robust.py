@@ -21,7 +21,8 @@ import pandas as pd
 
 from holdfast.errors import UnsupportedModelError
 from holdfast.hardening.case import Case
-from holdfast.hardening.margin import Cuts, _solve, _worst_alone
+from holdfast.hardening.cuts import Cuts
+from holdfast.hardening.margin import cheapest_point, worst_alone
 from holdfast.models.rows import Array, Positions
 from holdfast.recourse import posed
 from holdfast.recourse.actionable import program
@@ -82,16 +83,16 @@ def deletion_aware(case: Case) -> pd.DataFrame:
     cuts = Cuts(case.model, problem)
     out: list[Array] = []
     kept: list[int] = []
-    given = {j: _solve(problem, j, cuts, [], case.target)[0] for j in able.tolist()}
+    given = {j: cheapest_point(problem, j, cuts, [], case.target)[0] for j in able.tolist()}
     Z = problem.factual.copy()
     for j, point in given.items():
         if point is not None:
             Z[j] = point
     for _ in range(TURNS // 2):
         for j in able.tolist():
-            rows = _worst_alone(case.model, problem, Z, np.array([j]), case.survive)[0]
+            rows = worst_alone(case.model, problem, Z, np.array([j]), case.survive)[0]
             cut = cuts.add(rows)
-            point = None if cut is None else _solve(problem, j, cuts, [cut], case.target)[0]
+            point = None if cut is None else cheapest_point(problem, j, cuts, [cut], case.target)[0]
             if point is not None:
                 Z[j] = point
     for j in able.tolist():
