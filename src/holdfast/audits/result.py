@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,7 +110,7 @@ class Audit:
 
     def to_json(self, path: Any = None) -> str:
         """The summary as JSON; written to a file if a path is given. Holds no personal data."""
-        text = json.dumps(self.summary().model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
+        text: str = self.summary().as_json()
         if path is not None:
             with Outputs() as out:
                 out.text(path, text)

@@ -25,7 +25,6 @@ from holdfast.report.cases import write_case_file
 from holdfast.report.schema import AuditSummary, HardeningPart, ImpactSummary
 from holdfast.report.tables import write_tables
 from holdfast.report.words import at_most, people
-from holdfast.tables import read_table
 
 
 def write_template(config: Path | None) -> None:
@@ -96,7 +95,7 @@ def run_audit(options: dict[str, Any], config: Path | None) -> int:
         summary = result.summary()
     _write_audit(result, summary, settings)
     if settings.json_:
-        print(as_json(summary))
+        print(summary.as_json(), end="")
     else:
         screen.audit_findings(result, [] if settings.quiet else case.notes)
         if result.hardening is not None:
@@ -181,13 +180,7 @@ def _unit(settings: Settings) -> str:
 def _cohorts(settings: Settings, case: Case) -> Any:
     if settings.cohort is None:
         return None
-    column = read_table(settings.train, [settings.cohort], settings.delimiter)[settings.cohort]
-    return column.iloc[case.training].to_numpy()
-
-
-def as_json(summary: Any) -> str:
-    """A summary as it is printed."""
-    return json.dumps(summary.model_dump(mode="json"), indent=1, allow_nan=False)
+    return case.train.raw[settings.cohort].iloc[case.training].to_numpy()
 
 
 def check_outputs(settings: Settings, config: Path | None) -> None:
@@ -225,7 +218,7 @@ def _write_audit(result: Any, summary: AuditSummary, settings: Settings) -> None
         if settings.html is not None:
             out.text(settings.html, page(summary))
         if settings.json_file is not None:
-            out.text(settings.json_file, as_json(summary) + "\n")
+            out.text(settings.json_file, summary.as_json())
         if settings.csv is not None:
             write_tables(summary, settings.csv, out)
         if settings.case_file is not None:

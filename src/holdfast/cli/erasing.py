@@ -10,7 +10,7 @@ import pandas as pd
 
 from holdfast import __version__
 from holdfast.cli import screen
-from holdfast.cli.commands import as_json, check_outputs, loaded
+from holdfast.cli.commands import check_outputs, loaded
 from holdfast.cli.files import belongs_to, ids_in
 from holdfast.cli.loading import Case
 from holdfast.cli.modelfile import save_model
@@ -50,7 +50,7 @@ def run_impact(options: dict[str, Any], config: Path | None) -> int:
     summary = _impact_summary(found, len(ids), found.promises_of_erased)
     _write_impact(found, summary, settings, np.union1d(rows, case.gone))
     if settings.json_:
-        print(as_json(summary))
+        print(summary.as_json(), end="")
     else:
         screen.impact_findings(found, [] if settings.quiet else case.notes)
         written = {"table without them": settings.emit, "model": settings.save_model}
@@ -150,7 +150,7 @@ def _write_impact(found: Impact, summary: ImpactSummary, settings: Settings, row
     mode = settings.train.stat().st_mode & 0o666
     with Outputs() as out:
         if settings.json_file is not None:
-            out.text(settings.json_file, as_json(summary) + "\n", PRIVATE)
+            out.text(settings.json_file, summary.as_json(), PRIVATE)
         if settings.case_file is not None:
             _write_impact_case(found, settings.case_file, out)
         if settings.save_model is not None:

@@ -118,7 +118,7 @@ class Hardening:
 
     def to_json(self, path: Any = None) -> str:
         """What may be shared as JSON; written to a file if a path is given."""
-        text = self.part().model_dump_json(indent=1) + "\n"
+        text = self.part().as_json()
         if path is not None:
             with Outputs() as out:
                 out.text(path, text)

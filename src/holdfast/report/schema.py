@@ -6,6 +6,7 @@ residual or a feature value of a person, and groups of fewer than :data:`FEWEST`
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -20,6 +21,10 @@ class Part(BaseModel):
     """A part of the summary: nothing beyond what is declared."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def as_json(self) -> str:
+        """The part as it is printed and written."""
+        return json.dumps(self.model_dump(mode="json"), indent=1, allow_nan=False) + "\n"
 
 
 class DataPart(Part):
