@@ -104,6 +104,35 @@ def test_law_effect_equals_refit(seed, kind, n, size):
     assert relative_error(predicted, model.scores(Q) - model.without(rows).scores(Q)) < EXACT
 
 
+@pytest.mark.parametrize(
+    "estimator", [REGRESSORS[0], *REGRESSORS[2:]] + CLASSIFIERS, ids=str
+)
+def test_rows_that_repeat_change_nothing_but_the_time(estimator, rng):
+    distinct, Q = rng.normal(size=(25, 4)), rng.normal(size=(7, 4))
+    X = distinct[rng.integers(0, 25, size=90)]
+    y = labels(estimator, X, rng)
+    y = np.where(rng.random(90) < 0.1, 1 - y, y) if estimator in CLASSIFIERS else y
+    fitted = clone(estimator).fit(X, y)
+    model = hf.erasable(fitted, X, y)
+    assert isinstance(model.core.inverse, dual.RepeatedInverse)
+    jittered = X + 1e-13 * rng.normal(size=X.shape)  # no two rows are equal any more
+    plain = hf.erasable(clone(estimator).fit(jittered, y), jittered, y)
+    assert not isinstance(plain.core.inverse, dual.RepeatedInverse)
+    np.testing.assert_allclose(model.scores(Q), plain.scores(Q), rtol=1e-7)
+    np.testing.assert_allclose(model.score_gradients(Q), plain.score_gradients(Q), rtol=1e-6)
+    ours, theirs = model.deletions(Q), plain.deletions(Q)
+    np.testing.assert_allclose(ours.dense(), theirs.dense(), atol=1e-7)
+    np.testing.assert_allclose(ours.diagonal, theirs.diagonal, rtol=1e-7)
+    for rows in ([3], [1, 2, 5, 40], rng.choice(90, 15, replace=False)):
+        rows = np.asarray(rows)
+        np.testing.assert_allclose(ours.block(rows), theirs.block(rows), atol=1e-7)
+        np.testing.assert_allclose(ours.coupling(rows), theirs.coupling(rows), atol=1e-7)
+        true = model.scores(Q) - model.without(rows).scores(Q)
+        assert relative_error(ours.effect(rows), true) < EXACT
+        after = model.core.scores_without(Q, [rows] * 7)
+        np.testing.assert_allclose(after, model.without(rows).scores(Q), rtol=1e-8)
+
+
 def test_ntk_is_the_expectation_it_stands_for():
     """K∞(x, x') = E[x·x' 1{w·x ≥ 0} 1{w·x' ≥ 0}] over Gaussian w."""
     rng = np.random.default_rng(0)

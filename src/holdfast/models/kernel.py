@@ -9,12 +9,13 @@ and with :math:`C = K(X̌, X) G`, :math:`P = G`, :math:`r = α` any score falls 
 :math:`C_{:S} P_{SS}^{-1} r_S`. For one row this is the theorem of Zhang and Zhang; with the
 bordered system of the LS-SVM (bias), :math:`P = G − ooᵀ/t`, it is that of Cawley and Talbot.
 
+Rows that occur more than once are worked with once (:class:`~holdfast.models.dual.Repeats`).
 Sample weights enter symmetrically, :math:`Ω^{1/2} K Ω^{1/2} + βI`, which allows a weight of 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -28,7 +29,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from holdfast.errors import DataMismatchError
 from holdfast.models import kernels
 from holdfast.models.deletions import KernelDeletions
-from holdfast.models.dual import DualInverse, cholesky_in_place
+from holdfast.models.dual import DualInverse, RepeatedInverse, Repeats, cholesky_in_place
 from holdfast.models.inputs import positive_number
 from holdfast.models.reweighting import Reweighted
 from holdfast.models.rows import Array, Positions, TrainingRows
@@ -50,6 +51,11 @@ def _solve(
 ) -> tuple[Array, float]:
     """Dual weights and bias of the weighted problem, by one Cholesky factorisation in place."""
     positive_number("beta", beta)
+    repeats = Repeats.worth_using(X, weights)
+    if repeats is not None:
+        matrix = repeats.matrix(kernel.gram(repeats.points), beta)
+        inverse = RepeatedInverse(matrix, repeats, beta, ones=np.ones(len(X)) if bias else None)
+        return inverse.solve(y), float(inverse.bias_weights @ y)
     root = np.ones(len(X)) if weights is None else np.sqrt(weights)
     matrix = kernel.gram(X)
     if weights is not None:
@@ -212,22 +218,43 @@ class KernelCore:
         self.rows, self.X = rows, X
         self._y, self._weights = y, weights
         root = np.sqrt(weights)
-        matrix = self.kernel.gram(X)
+        self._repeats = repeats = Repeats.worth_using(X, weights)
+        matrix = self.kernel.gram(X if repeats is None else repeats.points)
         dual = sign * np.ravel(estimator.dual_coef_)
         intercept = sign * float(getattr(estimator, "intercept_", 0.0))
         self._check_dual(estimator, matrix, dual, intercept)
-        if not np.all(weights == 1.0):
-            matrix *= root[:, None]
-            matrix *= root
-        matrix[np.diag_indices_from(matrix)] += self.beta
+        border = root if bias else None
+        if repeats is None:
+            if not np.all(weights == 1.0):
+                matrix *= root[:, None]
+                matrix *= root
+            matrix[np.diag_indices_from(matrix)] += self.beta
+        else:
+            matrix = repeats.matrix(matrix, self.beta)
         self._bias = bias
         self.condition = _condition(matrix, self.beta)
         self._warning = _ill_conditioned(self.condition)
-        self.inverse = DualInverse(matrix, ones=root if bias else None)
+        self.inverse = (
+            DualInverse(matrix, border)
+            if repeats is None
+            else RepeatedInverse(matrix, repeats, self.beta, border)
+        )
         self._root = root
         self.residuals = self.inverse.solve(root * y)
         self.alpha = root * self.residuals
         self.intercept = float(self.inverse.bias_weights @ (root * y))
+        # what scores are made of: the rows, equal ones as one with their weights added up
+        self._points, self._sums = (
+            (X, self.alpha)
+            if repeats is None
+            else (repeats.points, repeats.gathered(self.alpha))
+        )
+
+    def _against_rows(self, values: Callable[[Array], Array]) -> Array:
+        """``values`` of every training row along the last axis, worked out for distinct ones."""
+        if self._repeats is None:
+            return values(self.X)
+        return values(self._repeats.points)[..., self._repeats.of]
 
     def _check_dual(self, estimator: Any, matrix: Array, dual: Array, intercept: float) -> None:
         """Refuse data whose dual residual ``ω(y − Kα − b) − βα`` is not that of a solution."""
@@ -236,7 +263,11 @@ class KernelCore:
             raise DataMismatchError(
                 f"this {name} was fitted on {dual.size} rows, but X has {self._y.size}"
             )
-        residual = self._weights * (self._y - matrix @ dual - intercept) - self.beta * dual
+        if self._repeats is None:
+            fitted = matrix @ dual
+        else:
+            fitted = (matrix @ self._repeats.gathered(dual))[self._repeats.of]
+        residual = self._weights * (self._y - fitted - intercept) - self.beta * dual
         worst = float(np.max(np.abs(residual)))
         scale = float(np.max(np.abs(self._y))) or 1.0
         # no entry of K is larger than its largest diagonal one: rounding in K α is no mismatch
@@ -258,7 +289,7 @@ class KernelCore:
 
     def scores(self, X: Array) -> Array:
         """``K(X̌, X) α + b``."""
-        return _expand(self.kernel, X, self.X, self.alpha) + self.intercept
+        return _expand(self.kernel, X, self._points, self._sums) + self.intercept
 
     def training_scores(self) -> Array:
         """The scores of the training rows, from the dual weights: ``y − βα/ω``."""
@@ -271,14 +302,14 @@ class KernelCore:
 
     def score_gradients(self, X: Array) -> Array:
         """``Σ_i α_i ∂K(x̌, x_i)/∂x̌``."""
-        return self.kernel.gradient(X, self.X, self.alpha)
+        return self.kernel.gradient(X, self._points, self._sums)
 
     def deletions(self, X: Array, of: str, method: str | None) -> KernelDeletions:
         """The exact triple."""
         if of == "scores":
-            queries, shape = self.kernel(X, self.X), (len(X),)
+            queries, shape = self._against_rows(lambda rows: self.kernel(X, rows)), (len(X),)
         else:
-            jacobian = self.kernel.jacobian(X, self.X)
+            jacobian = self._against_rows(lambda rows: self.kernel.jacobian(X, rows))
             queries, shape = jacobian.reshape(-1, len(self.X)), X.shape
         queries *= self._root
         return KernelDeletions(
@@ -355,10 +386,11 @@ class KernelCore:
             duals[gone, c] = 0.0
             biases[c] = self.intercept - self.inverse.bias_weights[gone] @ steps
         weighted = self._root[:, None] * duals
+        sums = weighted if self._repeats is None else self._repeats.gathered(weighted)
         worst = np.zeros(len(place))
         for start in range(0, len(self._y), 1024):
             some = slice(start, start + 1024)
-            fitted = self.kernel(self.X[some], self.X) @ weighted + biases
+            fitted = self.kernel(self.X[some], self._points) @ sums + biases
             left = self._root[some, None] * (self._y[some, None] - fitted) - self.beta * duals[some]
             left[duals[some] == 0.0] = 0.0
             worst = np.maximum(worst, np.abs(left).max(axis=0))
@@ -369,7 +401,7 @@ class KernelCore:
         for start in range(0, len(sets), 256):
             some = slice(start, start + 256)
             scores[some] = np.einsum(
-                "jn,nj->j", self.kernel(X[some], self.X), weighted[:, mine[some]]
+                "jn,nj->j", self.kernel(X[some], self._points), sums[:, mine[some]]
             )
         return scores + biases[mine]
 

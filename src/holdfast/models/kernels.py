@@ -177,7 +177,7 @@ def _ntk_values(A: Array, B: Array, inner: Array) -> Array:
 
 def _ntk_slopes(A: Array, B: Array) -> tuple[Array, Array]:
     cosine, theta, norms_b = _angles(A, B, A @ B.T)
-    sine = np.sin(theta)
+    sine = np.sqrt((1.0 - cosine) * (1.0 + cosine))
     # where a query is parallel to a row the kernel has a kink: its singular part counts as 0
     singular = np.divide(cosine, sine, out=np.zeros_like(sine), where=np.abs(cosine) < 1.0)
     singular /= 2.0 * np.pi

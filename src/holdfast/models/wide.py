@@ -21,6 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from holdfast.errors import DataMismatchError, UnsupportedModelError
+from holdfast.models.dual import Repeats
 from holdfast.models.inputs import positive_number
 from holdfast.models.rows import Array, TrainingRows
 
@@ -92,7 +93,7 @@ class WideReLURegressor(RegressorMixin, BaseEstimator):
             self.start_: Array = np.concatenate([drawn, drawn])
             self.signs_: Array = np.repeat([1.0, -1.0], half)
             self.weights_: Array = self.start_.copy()
-        y = y.astype(np.float64)
+        X, y, weights = _merged(X, y.astype(np.float64), weights)
         found = optimize.minimize(
             lambda flat: _flat(self._objective(flat.reshape(self.start_.shape), X, y, weights)),
             self.weights_.ravel(),
@@ -133,6 +134,17 @@ class WideReLURegressor(RegressorMixin, BaseEstimator):
             gradient[part] += self.signs_[part, None] * ((on * pull[:, None]).T @ X)
         value = 0.5 * float(weights @ error**2) + 0.5 * self.beta * float(np.vdot(moved, moved))
         return value, gradient
+
+
+def _merged(X: Array, y: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """Equal rows as one, with their weights added up and the mean of their labels.
+
+    That changes the objective by a constant only.
+    """
+    repeats = Repeats(X)
+    total = repeats.gathered(weights)
+    mean = repeats.gathered(weights * y) / np.where(total > 0, total, 1.0)
+    return repeats.points, mean, total
 
 
 def _parts(k: int) -> list[slice]:
