@@ -104,9 +104,7 @@ def test_law_effect_equals_refit(seed, kind, n, size):
     assert relative_error(predicted, model.scores(Q) - model.without(rows).scores(Q)) < EXACT
 
 
-@pytest.mark.parametrize(
-    "estimator", [REGRESSORS[0], *REGRESSORS[2:]] + CLASSIFIERS, ids=str
-)
+@pytest.mark.parametrize("estimator", [REGRESSORS[0], *REGRESSORS[2:], *CLASSIFIERS], ids=str)
 def test_rows_that_repeat_change_nothing_but_the_time(estimator, rng):
     distinct, Q = rng.normal(size=(25, 4)), rng.normal(size=(7, 4))
     X = distinct[rng.integers(0, 25, size=90)]

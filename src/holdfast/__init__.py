@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.audits import audit
     from holdfast.audits.result import Audit
+    from holdfast.data import Dataset
+    from holdfast.datasets import load_dataset
     from holdfast.errors import (
         DataMismatchError,
         DriftWarning,
@@ -46,6 +48,8 @@ __version__ = "0.1.0"
 _HOME = {
     "Audit": "holdfast.audits.result",
     "audit": "holdfast.audits",
+    "Dataset": "holdfast.data",
+    "load_dataset": "holdfast.datasets",
     "DataMismatchError": "holdfast.errors",
     "DriftWarning": "holdfast.errors",
     "HoldfastError": "holdfast.errors",
@@ -80,6 +84,7 @@ __all__ = [
     "Actionability",
     "Audit",
     "DataMismatchError",
+    "Dataset",
     "DriftWarning",
     "ErasableModel",
     "Feature",
@@ -106,6 +111,7 @@ __all__ = [
     "impact",
     "invalidation_rate",
     "issued_recourse",
+    "load_dataset",
     "outcome_instability",
     "search",
 ]

@@ -97,7 +97,7 @@ def action_path(model: ErasableModel, people: Any, target: float, row: int) -> B
     For linear models and one deletion; the intercept is part of ``w``. The quadrature is adaptive,
     and its error estimate is added. Refused where the path passes through ``w = 0``.
     """
-    x, (b, w), b_after, w_after = _before_and_after(model, people, [row])
+    x, (b, w), b_after, w_after = before_and_after(model, people, [row])
     v, c = w_after[0], b_after[0]
     turned = v - w
     nearest = np.clip(-(w @ turned) / (turned @ turned or 1.0), 0.0, 1.0)
@@ -113,7 +113,7 @@ def action_path(model: ErasableModel, people: Any, target: float, row: int) -> B
 
     integral, error = quad_vec(norms, 0.0, 1.0, epsrel=1e-8, norm="max", limit=10_000)
     bound = np.linalg.norm(np.append(w - v, b - c)) * (integral + error)
-    measured = _action(x, w, b, w_after, b_after, target)[0]
+    measured = action_by_row(x, w, b, w_after, b_after, target)[0]
     return Bound("Proposition 2", bound, measured, ("linear model", "one deletion", "λ → 0"))
 
 
@@ -129,7 +129,7 @@ def action_linear_paper(model: ErasableModel, people: Any, target: float) -> Bou
             f"the paper's corollary holds for target 0 and no intercept; here the target is "
             f"{target:g}{' and there is an intercept' if core.intercept else ''}: use action_linear"
         )
-    x, (b, w), b_after, w_after = _before_and_after(model, people, None)
+    x, (b, w), b_after, w_after = before_and_after(model, people, None)
     if np.any(w_after @ w < 0):
         raise UnsupportedModelError(
             "the paper's corollary assumes that no deletion turns the weights around (wᵀw₋ᵢ ≥ 0); "
@@ -138,7 +138,7 @@ def action_linear_paper(model: ErasableModel, people: Any, target: float) -> Bou
     shortest = min(np.linalg.norm(w), np.linalg.norm(w_after, axis=1).min())
     longest = np.linalg.norm(w - w_after, axis=1).max()
     bound = 4 * np.sqrt(2) * np.linalg.norm(x, axis=1) * longest / shortest
-    measured = _action(x, w, b, w_after, b_after, target).max(axis=0)
+    measured = action_by_row(x, w, b, w_after, b_after, target).max(axis=0)
     assumptions = ("target 0", "no intercept", "λ → 0", "one deletion", "wᵀw₋ᵢ ≥ 0")
     return Bound("Corollary (paper)", bound, measured, assumptions)
 
@@ -158,13 +158,13 @@ def action_linear(model: ErasableModel, people: Any, target: float, rows: Any = 
     rows : sequence of int, optional
         One deleted set; by default the worst single row.
     """
-    x, (b, w), b_after, w_after = _before_and_after(model, people, rows)
+    x, (b, w), b_after, w_after = before_and_after(model, people, rows)
     moved = np.linalg.norm(w - w_after, axis=1)
     length, lengths = np.linalg.norm(w), np.linalg.norm(w_after, axis=1)
     per_unit = moved / np.maximum(length, lengths)
     constant = moved * abs(target - b) / (length * lengths) + np.abs(b - b_after) / lengths
     bounds = np.linalg.norm(x, axis=1)[None] * per_unit[:, None] + constant[:, None]
-    measured = _action(x, w, b, w_after, b_after, target)
+    measured = action_by_row(x, w, b, w_after, b_after, target)
     assumptions = ("linear model", "λ → 0", "one deletion" if rows is None else "one deleted set")
     return Bound("Corollary (general)", bounds.max(axis=0), measured.max(axis=0), assumptions)
 
@@ -175,7 +175,7 @@ def _linear(model: ErasableModel) -> LinearCore:
     return model.core
 
 
-def _before_and_after(
+def before_and_after(
     model: ErasableModel, people: Any, rows: Any
 ) -> tuple[Array, tuple[float, Array], Array, Array]:
     """Features; intercept and weights; the same after each single deletion, or one set's."""
@@ -196,7 +196,9 @@ def _before_and_after(
     return x, (float(before[0]), weights), after[:, 0], after[:, 1:] - after[:, :1]
 
 
-def _action(x: Array, w: Array, b: float, w_after: Array, b_after: Array, target: float) -> Array:
+def action_by_row(
+    x: Array, w: Array, b: float, w_after: Array, b_after: Array, target: float
+) -> Array:
     """Φ₂ of every person for every alternative, (alternatives, q)."""
     now = first_order_change(target - b - x @ w, np.broadcast_to(w, x.shape))
     then = [

@@ -142,6 +142,107 @@ def demo(
 
 
 @app.command()
+def reproduce(
+    figures: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="all, or some of: outcome, action, classification, gates, onion, wide, bounds, "
+            "overshoot.",
+            metavar="[FIGURE]...",
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder results go to.")] = Path("reproduction"),
+    data: Annotated[
+        Path | None, typer.Option(help="A folder with the data sets' raw files.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version of everything, in a few minutes.")
+    ] = False,
+    overshoot: Annotated[
+        list[float] | None,
+        typer.Option(help="Overshoots in score deviations, instead of 0.001, 0.01, 0.05 and 0.2."),
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Cases worked on at the same time.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with what the folder holds already.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Every figure of the paper from the real data, and a table of its claims.
+
+    Examples:
+
+    - `holdfast reproduce --quick`
+
+    - `holdfast reproduce outcome bounds --out results --resume`
+    """
+    from holdfast.cli.paper import run_reproduction
+
+    options = {
+        "out": out,
+        "data": data,
+        "quick": quick,
+        "overshoots": overshoot or None,
+        "jobs": jobs,
+        "resume": resume,
+    }
+    raise typer.Exit(run_reproduction(figures or ["all"], options, quiet))
+
+
+_data = typer.Typer(no_args_is_help=True, help="The data sets: listed, fetched, shown.")
+app.add_typer(_data, name="data")
+
+
+@_data.command("list")
+def list_data() -> None:
+    """What there is, what is predicted, and where it comes from.
+
+    Example:
+
+    - `holdfast data list`
+    """
+    from holdfast.cli.paper import list_datasets
+
+    raise typer.Exit(list_datasets())
+
+
+@_data.command("fetch")
+def fetch_data(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which; all by default.", metavar="[NAME]...")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Have data sets at hand: found, or fetched, verified, cleaned and kept.
+
+    Example:
+
+    - `holdfast data fetch heloc compas`
+    """
+    from holdfast.cli.paper import fetch_datasets
+
+    raise typer.Exit(fetch_datasets(names or [], quiet))
+
+
+@_data.command("show")
+def show_data(
+    name: Annotated[str, typer.Argument(help="Which.")],
+    task: Annotated[str | None, typer.Option(help="What is to be predicted.")] = None,
+    path: Annotated[Path | None, typer.Option(help="The raw file, or a folder with it.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Rows, what is predicted, and what a person can change.
+
+    Example:
+
+    - `holdfast data show heloc`
+    """
+    from holdfast.cli.paper import show_dataset
+
+    raise typer.Exit(show_dataset(name, task, path, quiet))
+
+
+@app.command()
 def schema(
     of: Annotated[
         Literal["audit", "impact", "harden"], typer.Argument(help="Of which command.")

@@ -245,9 +245,7 @@ class KernelCore:
         self.intercept = float(self.inverse.bias_weights @ (root * y))
         # what scores are made of: the rows, equal ones as one with their weights added up
         self._points, self._sums = (
-            (X, self.alpha)
-            if repeats is None
-            else (repeats.points, repeats.gathered(self.alpha))
+            (X, self.alpha) if repeats is None else (repeats.points, repeats.gathered(self.alpha))
         )
 
     def _against_rows(self, values: Callable[[Array], Array]) -> Array:
@@ -372,30 +370,11 @@ class KernelCore:
     def scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
         """The score of each row of ``X`` by the fit without its own set of rows.
 
-        The shortened fit's dual weights are checked: what they leave of the remaining rows'
-        equations must be rounding. NaN where it is more.
+        NaN where the check of :meth:`fits_without` fails.
         """
         distinct = {tuple(sorted(rows.tolist())) for rows in sets}
         place = {rows: c for c, rows in enumerate(sorted(distinct))}
-        duals = np.empty((len(self._y), len(place)))
-        biases = np.zeros(len(place))
-        for rows, c in place.items():
-            gone = np.array(rows, dtype=np.intp)
-            steps = np.linalg.solve(self.inverse.block(gone), self.residuals[gone])
-            duals[:, c] = self.residuals - self.inverse.columns(gone) @ steps
-            duals[gone, c] = 0.0
-            biases[c] = self.intercept - self.inverse.bias_weights[gone] @ steps
-        weighted = self._root[:, None] * duals
-        sums = weighted if self._repeats is None else self._repeats.gathered(weighted)
-        worst = np.zeros(len(place))
-        for start in range(0, len(self._y), 1024):
-            some = slice(start, start + 1024)
-            fitted = self.kernel(self.X[some], self._points) @ sums + biases
-            left = self._root[some, None] * (self._y[some, None] - fitted) - self.beta * duals[some]
-            left[duals[some] == 0.0] = 0.0
-            worst = np.maximum(worst, np.abs(left).max(axis=0))
-        limit = 1e-6 * (np.abs(self._y).max() + np.abs(duals).max(axis=0) * self.beta)
-        biases[worst > limit] = np.nan
+        sums, biases = self.fits_without([np.array(rows, dtype=np.intp) for rows in place])
         mine = np.array([place[tuple(sorted(rows.tolist()))] for rows in sets])
         scores = np.empty(len(sets))
         for start in range(0, len(sets), 256):
@@ -404,6 +383,33 @@ class KernelCore:
                 "jn,nj->j", self.kernel(X[some], self._points), sums[:, mine[some]]
             )
         return scores + biases[mine]
+
+    def fits_without(self, sets: Sequence[Positions]) -> tuple[Array, Array]:
+        """What scores are made of without each set of rows: weights (m, sets), biases (sets,).
+
+        The shortened fits' dual weights are checked: what they leave of the remaining rows'
+        equations must be rounding, which costs one product with the kernel matrix. The bias is
+        NaN where it is more.
+        """
+        duals = np.empty((len(self._y), len(sets)))
+        biases = np.zeros(len(sets))
+        for c, gone in enumerate(sets):
+            steps = np.linalg.solve(self.inverse.block(gone), self.residuals[gone])
+            duals[:, c] = self.residuals - self.inverse.columns(gone) @ steps
+            duals[gone, c] = 0.0
+            biases[c] = self.intercept - self.inverse.bias_weights[gone] @ steps
+        weighted = self._root[:, None] * duals
+        sums = weighted if self._repeats is None else self._repeats.gathered(weighted)
+        worst = np.zeros(len(sets))
+        for start in range(0, len(self._y), 1024):
+            some = slice(start, start + 1024)
+            fitted = self.kernel(self.X[some], self._points) @ sums + biases
+            left = self._root[some, None] * (self._y[some, None] - fitted) - self.beta * duals[some]
+            left[duals[some] == 0.0] = 0.0
+            worst = np.maximum(worst, np.abs(left).max(axis=0))
+        limit = 1e-6 * (np.abs(self._y).max() + np.abs(duals).max(axis=0) * self.beta)
+        biases[worst > limit] = np.nan
+        return sums, biases
 
     def leave_one_out(self) -> Array:
         """Every training row's score by the model fitted without it."""

@@ -169,11 +169,20 @@ class LogisticCore(LinearScores):
         for j, gone in enumerate(sets):
             key = tuple(sorted(gone.tolist()))
             if key not in known:
-                weights = self._weights.copy()
-                weights[gone] = 0.0
-                known[key] = self._optimum(self.theta, weights)
+                known[key] = self.optimum_without(gone)
             out[j] = phi[j] @ known[key]
         return out
+
+    def optimum_without(self, rows: Positions) -> Array:
+        """The parameters of the fit without some rows, by Newton's method to convergence."""
+        weights = self._weights.copy()
+        weights[rows] = 0.0
+        return self._optimum(self.theta, weights)
+
+    def scores_at(self, theta: Array, X: Array) -> Array:
+        """The scores of ``X`` by the parameters ``theta``."""
+        scores: Array = features(X, self.centre) @ theta
+        return scores
 
     def reweighted(self, omega: Array) -> Reweighted:
         r"""The optimum for other weights: ``∂f/∂ω_i = φ̌ H(ω)⁻¹ φ_i (y_i − p_i)``."""

@@ -46,6 +46,7 @@ def search(
     random_state: Any = 0,
     people: Any = None,
     threads: int | None = None,
+    approximation: str | None = None,
     **options: Any,
 ) -> Plan:
     """Look for the deletions that hurt the given recourses most.
@@ -75,6 +76,10 @@ def search(
         For ``objective="action"``; taken from ``given`` where it has them.
     threads : int, optional
         Threads of a sweep; all cores by default.
+    approximation : {"newton", "jackknife"}, optional
+        For logistic regression and networks: search by this algebra alone (the paper's way, with
+        the jackknife). By default such searches refit after every choice, which is slower and
+        stronger; either way :meth:`Plan.rerun` refits.
     **options
         Of the method.
 
@@ -128,9 +133,17 @@ def search(
         return _refitted(frame, units, budget, rng, **options)
     if search_for is _random:
         return _random(frame, units, budget, rng, people, **options)
-    if model.exact:
+    if model.exact or approximation is not None:
         attack: Any = Attack(
-            model, points, scores[valid] - target, units, objective, people, target, threads
+            model,
+            points,
+            scores[valid] - target,
+            units,
+            objective,
+            people,
+            target,
+            threads,
+            approximation,
         )
     else:
         if objective == "action":

@@ -43,6 +43,8 @@ class Attack:
     people : factuals, as the model takes them; for ``"action"``
     target : float; for ``"action"``
     threads : int, optional
+    approximation : str, optional
+        Which algebra, for families that have more than one.
     """
 
     #: whether a sweep costs so much that a search should not ask for hundreds
@@ -58,12 +60,13 @@ class Attack:
         people: Any = None,
         target: float = 0.0,
         threads: int | None = None,
+        approximation: str | None = None,
     ):
         if objective not in OBJECTIVES:
             raise HoldfastError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
         self.model, self.points, self.margins = model, points, margins
         self.units, self.objective = units, objective
-        self.outcome = model.deletions(points)
+        self.outcome = model.deletions(points, method=approximation)
         if objective == "action":
             self._prepare_action(people, target, threads)
         else:

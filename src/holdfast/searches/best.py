@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,34 @@ from holdfast.searches.greedy import (
 _SEEDED = 24
 
 
-def best(attack: Any, budget: int, rng: Any, polish: bool = True) -> list[list[int]]:
+def best(
+    attack: Any,
+    budget: int,
+    rng: Any,
+    polish: bool = True,
+    rounds: int = 3,
+    temperatures: Sequence[float] = TEMPERATURES,
+) -> list[list[int]]:
     """At every budget the strongest set any member finds, polished by 1-swaps.
 
     Members: ``greedy-count``, ``greedy``, ``greedy-soft`` at several temperatures, ``influence``,
     and the strongest attacks on single recourses. Never below any of them, nor below itself at a
     smaller budget. For networks, where every sweep means a refit of seconds, the members are
     ``greedy`` and ``influence``, and nothing is polished.
+
+    Parameters
+    ----------
+    polish : bool
+        Whether sets are polished at all.
+    rounds : int
+        How often at most every member of a set is tried for an exchange.
+    temperatures : sequence of float
+        Of the members ``greedy-soft``. Fewer are faster.
     """
     members = [greedy(attack, budget, rng)]
     if attack.objective == "outcome" and not attack.costly:
         members.append(greedy_count(attack, budget, rng))
-        members += [greedy_soft(attack, budget, rng, t) for t in TEMPERATURES]
+        members += [greedy_soft(attack, budget, rng, t) for t in temperatures]
     members.append(influence(attack, budget, rng))
     if isinstance(attack, Attack) and attack.objective == "outcome":
         members += _attacks_on_single_recourses(attack, budget, rng)
@@ -55,12 +72,12 @@ def best(attack: Any, budget: int, rng: Any, polish: bool = True) -> list[list[i
                 pool.append([*sets[-1], extension.best])
         champion = max(pool, key=value)
         if polish and not attack.costly:
-            champion = _polished(attack, champion, value)
+            champion = _polished(attack, champion, value, rounds)
         sets.append(champion)
     return sets
 
 
-def _polished(attack: Any, units: list[int], value: Any, rounds: int = 3) -> list[int]:
+def _polished(attack: Any, units: list[int], value: Any, rounds: int) -> list[int]:
     """Exchange one deletion at a time for the best other one, while that helps."""
     for _ in range(rounds):
         improved = False

@@ -326,7 +326,15 @@ class Problem:
 
     def drop(self, units: Sequence[int]) -> Array:
         """The drop of every functional when these units go together."""
-        return self.deletions.effect_at(self.units.rows(units)).ravel()
+        rows = self.units.rows(units)
+        if self.streamed or getattr(self.deletions, "move", None) is not None:
+            return self.deletions.effect_at(rows).ravel()
+        return self.deletions.solve(rows) @ self._dense[self._places[rows]]
+
+    @cached_property
+    def _places(self) -> Positions:
+        """Where each row is in the order of the units."""
+        return np.argsort(self.units.order)
 
     # sweeps -------------------------------------------------------------------------------
 

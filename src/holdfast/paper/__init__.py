@@ -1,0 +1,256 @@
+"""The paper, reproduced: every figure from the real data, and a table of its claims."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.datasets import load_dataset, path_with, source_of
+from holdfast.errors import HoldfastError
+from holdfast.files import Outputs
+from holdfast.models.inputs import near_name
+from holdfast.paper import drawing
+from holdfast.paper.claims import Verdict, as_markdown, verdicts
+from holdfast.paper.runner import FIGURES, run
+from holdfast.paper.settings import FULL, OVERSHOOTS, QUICK, Cell, Scale
+from holdfast.paper.store import Store
+
+_LIBRARIES = ("holdfast", "numpy", "scipy", "scikit-learn", "pandas", "numba", "matplotlib")
+_COLUMNS = (
+    *("figure", "data", "model", "method", "overshoot", "split", "people", "measure"),
+    *("series", "deletions", "value", "error", "spread", "predicted", "by", "count"),
+)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a run made.
+
+    Attributes
+    ----------
+    folder : Path
+    results : frame
+        One row per measurement.
+    claims : list of Verdict
+    missing : dict
+        Data sets that could not be had, and why.
+    """
+
+    folder: Path
+    results: pd.DataFrame
+    claims: list[Verdict]
+    missing: dict[str, str]
+
+
+def reproduce(
+    figures: Iterable[str] = ("all",),
+    out: Any = "reproduction",
+    *,
+    data: Any = None,
+    quick: bool = False,
+    overshoots: Iterable[float] = OVERSHOOTS,
+    jobs: int | None = None,
+    resume: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
+    note: Callable[[str], None] | None = None,
+) -> Reproduction:
+    """Measure, draw and judge.
+
+    Parameters
+    ----------
+    figures : iterable of str
+        ``"all"``, or some of ``outcome``, ``action``, ``classification``, ``gates``, ``onion``,
+        ``wide``, ``bounds``, ``overshoot``.
+    out : path
+        The folder the results go to.
+    data : path, optional
+        A folder with the raw files of the data sets.
+    quick : bool
+        A small version of everything: 800 training rows, two recourse methods.
+    overshoots : iterable of float
+        How far past the target recourses are, in standard deviations of the training scores.
+    jobs : int, optional
+        Cases worked on at the same time; by default as many as there are cores, at most 4.
+    resume : bool
+        Go on with what ``out`` holds already.
+    progress : callable, optional
+        Told the stage, how much is done, and of how much.
+    note : callable, optional
+        Told remarks in words.
+
+    Returns
+    -------
+    Reproduction
+    """
+    wanted = _wanted(figures)
+    grid = _grid(overshoots)
+    scale = QUICK if quick else FULL
+    tell, say = progress or (lambda stage, done, total: None), note or (lambda said: None)
+    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+        raise HoldfastError(f"jobs must be a whole number from 1, got {jobs!r}")
+    if data is not None and not Path(data).is_dir():
+        raise HoldfastError(f"there is no folder {str(data)!r} with data sets")
+    folder = _folder(out)
+    cells = [cell for figure in wanted for cell in FIGURES[figure][0](scale, grid)]
+    missing = _missing({cell.data for cell in cells}, data, say)
+    cells = [cell for cell in cells if cell.data not in missing]
+    if not cells:
+        raise HoldfastError(next(iter(missing.values())))
+    store = Store(folder, _settings(scale, grid, quick))
+    store.open(resume)
+    run(store, cells, scale, jobs or min(4, os.cpu_count() or 1), data, tell)
+    known = [cell for figure in FIGURES for cell in FIGURES[figure][0](scale, grid)]
+    results, seconds = _gathered(store, store.done(known))
+    claims = verdicts(results, grid)
+    _write(store, results, claims, grid, seconds, missing, quick)
+    return Reproduction(folder, results, claims, missing)
+
+
+def _wanted(figures: Iterable[str]) -> list[str]:
+    names = [figures] if isinstance(figures, str) else list(figures)
+    for name in names:
+        if name != "all" and name not in FIGURES:
+            raise HoldfastError(
+                f"there is no figure {name!r}{near_name(name, FIGURES)}. There are: all, "
+                f"{', '.join(FIGURES)}"
+            )
+    return list(FIGURES) if "all" in names or not names else list(dict.fromkeys(names))
+
+
+def _grid(overshoots: Iterable[float]) -> tuple[float, ...]:
+    grid = tuple(sorted({float(overshoot) for overshoot in overshoots}))
+    if not grid or not all(0 <= overshoot < np.inf for overshoot in grid):
+        raise HoldfastError("overshoots must be numbers from 0, at least one")
+    return grid
+
+
+def _folder(out: Any) -> Path:
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise HoldfastError(f"cannot write into {str(out)!r}: it is a file, a folder is wanted")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as failure:
+        raise HoldfastError(f"cannot make the folder {str(out)!r}: {failure.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise HoldfastError(f"cannot write into {str(out)!r}: no permission")
+    return folder
+
+
+def _missing(names: set[str], data: Any, say: Callable[[str], None]) -> dict[str, str]:
+    """Data sets that cannot be had, and why; the rest is fetched now if it must be."""
+    missing = {}
+    for name in sorted(names):
+        try:
+            load_dataset(name, path=path_with(name, data), progress=say)
+        except HoldfastError as failure:
+            missing[name] = str(failure)
+            say(f"left out: {failure}")
+    return missing
+
+
+def _settings(scale: Scale, grid: tuple[float, ...], quick: bool) -> dict[str, Any]:
+    """What must be the same for results to belong together."""
+    names = sorted({cell.data for figure in FIGURES for cell in FIGURES[figure][0](scale, grid)})
+    hashes = {name: source.sha256 for name in names if (source := source_of(name)) is not None}
+    settings = {
+        "holdfast": metadata.version("holdfast"),
+        "quick": quick,
+        "overshoots": list(grid),
+        "scale": asdict(scale),
+        "data": hashes,
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(settings))
+    return plain
+
+
+def _gathered(store: Store, cells: list[Cell]) -> tuple[pd.DataFrame, dict[str, float]]:
+    """All finished cells as one table, and the seconds each figure took."""
+    records: list[dict[str, Any]] = []
+    seconds: dict[str, float] = {}
+    for cell in sorted(cells):
+        found, took = store.read(cell)
+        records += found
+        seconds[cell.figure] = seconds.get(cell.figure, 0.0) + took
+    table = pd.DataFrame(records)
+    return table.reindex(columns=list(_COLUMNS)), seconds
+
+
+def _write(
+    store: Store,
+    results: pd.DataFrame,
+    claims: list[Verdict],
+    grid: tuple[float, ...],
+    seconds: dict[str, float],
+    missing: dict[str, str],
+    quick: bool,
+) -> None:
+    """Tables, figures, claims and the manifest: all of them or none."""
+    folder = store.folder
+    manifest = {
+        "command": "holdfast reproduce" + (" --quick" if quick else ""),
+        "settings": store.settings,
+        "versions": {name: metadata.version(name) for name in _LIBRARIES},
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "seeds": {
+            "splits": "numpy.random.default_rng(split).permutation(n), first 80 % to train",
+            "people held out": "default_rng([11, split])",
+            "random deletions": "default_rng([7, draw])",
+            "recourse and searches": 0,
+        },
+        "seconds of work by figure": {name: round(took) for name, took in seconds.items()},
+        "missing data": missing,
+    }
+    drawn = {
+        name: figure
+        for which in results["figure"].unique()
+        for name, figure in drawing.draw(which, results[results["figure"] == which]).items()
+    }
+    with Outputs() as out:
+        out.file(folder / "results.csv", lambda path: _csv(results, path))
+        out.text(folder / "results.json", _json(results))
+        out.text(folder / "claims.md", as_markdown(claims, grid))
+        out.text(folder / "claims.json", _dumped([asdict(claim) for claim in claims]))
+        out.text(folder / "manifest.json", _dumped(manifest))
+        for name, figure in drawn.items():
+            for kind in ("svg", "png"):
+                out.file(folder / f"{name}.{kind}", partial(drawing.save, figure))
+
+
+def _csv(results: pd.DataFrame, path: Path) -> None:
+    results.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
+
+
+def _json(results: pd.DataFrame) -> str:
+    """One object per curve: what it is of, and its values by deletions."""
+    what = list(_COLUMNS[:9])
+    points = [c for c in _COLUMNS if c not in what]
+    curves = []
+    for key, found in results.groupby(what, dropna=False, sort=True):
+        curve: dict[str, Any] = dict(zip(what, key, strict=True))
+        found = found.sort_values("deletions")
+        for name in points:
+            values = found[name].astype(object).where(found[name].notna(), None).tolist()
+            if any(value is not None for value in values):
+                curve[name] = [_short(value) for value in values]
+        curves.append(curve)
+    return "[\n" + ",\n".join(json.dumps(curve, ensure_ascii=False) for curve in curves) + "\n]\n"
+
+
+def _short(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) and not value.is_integer() else value
+
+
+def _dumped(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

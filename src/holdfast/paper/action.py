@@ -1,0 +1,98 @@
+"""Figure 3: how far recourse moves when it is found again after deletions (Φ₂)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.kernel import KernelCore
+from holdfast.models.rows import Array, Positions
+from holdfast.paper.cases import BEST, FREE, Case, over_folds
+from holdfast.paper.settings import REGRESSIONS, Cell, Scale
+from holdfast.recourse import find_recourse
+
+
+def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
+    """Admission and HELOC × linear and NTK × overshoots, SCFE."""
+    return [
+        Cell("action", data, model, "scfe", overshoot)
+        for data in REGRESSIONS
+        for model in ("ntk", "linear")
+        for overshoot in overshoots
+    ]
+
+
+def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+    """Gates and ``best`` on ΣΦ₂ by the ℓ2 closed form; recourses found again, ℓ2 and ℓ1 cost."""
+    goal = case.target + cell.overshoot * case.model.score_unit
+    people = case.people.iloc[: case.scale.action_people]
+    first = {cost: _recourse(case.model, people, goal, cost) for cost in ("l2", "l1")}
+    points = pd.DataFrame(first["l2"], index=people.index, columns=people.columns)
+    able = np.flatnonzero(np.isfinite(first["l2"]).all(axis=1))
+    if able.size == 0:
+        return []
+    records = []
+    for method, options in (
+        ("gates", {"steps": case.scale.gate_steps}),
+        ("best", {"rounds": BEST["rounds"]}),
+    ):
+        sets = case.search_action(points.iloc[able], people.iloc[able], goal, method, options)
+        for k, rows in enumerate(sets[1:], start=1):
+            records += _moved(case, cell, people, goal, first, [rows], k, method)
+    for k in case.scale.refit_at:
+        sets = [draw[k - 1] for draw in case.random_sets(5)]
+        records += _moved(case, cell, people, goal, first, sets, k, "random")
+    case.forget_refits()
+    return records
+
+
+def _moved(
+    case: Case,
+    cell: Cell,
+    people: pd.DataFrame,
+    goal: float,
+    first: dict[str, Array],
+    sets: list[Positions],
+    k: int,
+    series: str,
+) -> list[dict[str, Any]]:
+    """Φ₂ after some deletions of ``k`` rows, averaged over them, for both costs."""
+    full = series != "random" and k in case.scale.refit_at
+    kernel = isinstance(case.model.core, KernelCore)
+    models = [case.model.without(s) if full else case.shortened(s) for s in sets]
+    records = []
+    for cost, before in first.items():
+        moves = [
+            np.linalg.norm(_recourse(model, people, goal, cost) - before, axis=1)
+            for model in models
+        ]
+        value, error = over_folds(np.nanmean(moves, axis=0))
+        records.append(
+            cell.record(
+                measure=f"phi2, {cost} cost",
+                series=series,
+                people="all",
+                deletions=k,
+                value=value,
+                error=error,
+                by="residual" if kernel and not full else "refit",
+                count=int(np.isfinite(moves[0]).sum()),
+            )
+        )
+    return records
+
+
+def _recourse(model: ErasableModel, people: pd.DataFrame, goal: float, cost: str) -> Array:
+    """Where everybody is sent (q, d); NaN where no recourse is found."""
+    found = find_recourse(
+        model, people, "scfe", target=goal, actionability=FREE, overshoot=0.0, cost=cost
+    )
+    points = people.to_numpy(dtype=float, copy=True)
+    where = people.index.get_indexer(found.points.index)
+    points[where] = np.where(
+        found.valid.to_numpy()[:, None], found.points.to_numpy(dtype=float), np.nan
+    )
+    return points

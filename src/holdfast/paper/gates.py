@@ -1,0 +1,44 @@
+"""The gates (Algorithm 2) beside the greedy search (Algorithm 1), and a weak ℓ0 weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.paper.cases import Case
+from holdfast.paper.outcome import at_random, broken
+from holdfast.paper.settings import REGRESSIONS, Cell, Scale
+
+#: the ℓ0 weight of the search's default, and one that is too weak
+STRONG, WEAK = 0.5, 0.01
+
+
+def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
+    """Admission and HELOC × linear (all methods) and NTK (SCFE) × overshoots."""
+    return [
+        Cell("gates", data, model, method, overshoot)
+        for data in REGRESSIONS
+        for model, methods in (("ntk", ("scfe",)), ("linear", scale.methods))
+        for method in methods
+        for overshoot in overshoots
+    ]
+
+
+def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+    """The share broken by greedy-count, by the gates, and by gates with a weak ℓ0 weight."""
+    points = case.points(cell.method, cell.overshoot)
+    if len(points) == 0:
+        return []
+    records = []
+    for series, method, options in (
+        ("greedy-count", "greedy-count", {}),
+        ("gates", "gates", {"l0_weight": STRONG}),
+        ("gates, weak ℓ0", "gates", {"l0_weight": WEAK}),
+    ):
+        more: dict[str, Any] = dict(options)
+        if method == "gates":
+            more["steps"] = case.scale.gate_steps
+        plan = case.plan(cell.method, cell.overshoot, method, **more)
+        records += broken(case, cell, plan, points, series, "all")
+    records += at_random(case, cell, points)
+    case.forget_refits()
+    return records

@@ -1,0 +1,41 @@
+"""The onion: remove the 15 most critical rows, refit, give recourse anew, attack again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.paper.cases import Case
+from holdfast.paper.outcome import at_random, broken
+from holdfast.paper.settings import REGRESSIONS, Cell, Scale
+
+REMOVED = 15
+
+
+def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
+    """Admission and HELOC × linear and NTK × overshoots, SCFE."""
+    return [
+        Cell("onion", data, model, "scfe", overshoot)
+        for data in REGRESSIONS
+        for model in ("ntk", "linear")
+        for overshoot in overshoots
+    ]
+
+
+def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+    """The greedy search before and after the rows it finds first are removed."""
+    points = case.points(cell.method, cell.overshoot)
+    if len(points) == 0:
+        return []
+    critical = case.search(points, "greedy-count", max_deletions=REMOVED).rows
+    reduced = case.without(critical)
+    anew = reduced.points(cell.method, cell.overshoot)
+    records = []
+    for which, at, given in (("before", case, points), ("after", reduced, anew)):
+        if len(given) == 0:
+            continue
+        plan = at.plan(cell.method, cell.overshoot, "greedy-count")
+        records += broken(at, cell, plan, given, f"greedy-count, {which}", "all")
+        for record in at_random(at, cell, given):
+            records.append({**record, "series": f"random, {which}"})
+    case.forget_refits()
+    return records

@@ -1,0 +1,33 @@
+"""Invalidation against the overshoot itself: what the other figures hang on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.paper.cases import Case
+from holdfast.paper.outcome import broken
+from holdfast.paper.settings import REGRESSIONS, Cell, Scale
+
+#: finer than the grid of the other figures, which it contains
+FINE = (0.0003, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+
+
+def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
+    """Admission and HELOC × linear and NTK, SCFE, on the finer grid."""
+    return [
+        Cell("overshoot", data, model, "scfe", overshoot)
+        for data in REGRESSIONS
+        for model in ("ntk", "linear")
+        for overshoot in sorted({*FINE, *overshoots})
+    ]
+
+
+def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+    """The share the strongest attack found breaks."""
+    points = case.points(cell.method, cell.overshoot)
+    if len(points) == 0:
+        return []
+    plan = case.plan(cell.method, cell.overshoot, "best")
+    records = broken(case, cell, plan, points, "best", "all")
+    case.forget_refits()
+    return records

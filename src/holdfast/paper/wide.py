@@ -1,0 +1,95 @@
+"""The NTK's critical rows, deleted from the training of a wide ReLU network (Admission, SCFE)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from holdfast.models.erasable import ErasableModel, erasable
+from holdfast.models.rows import Array, Positions
+from holdfast.models.wide import WideReLURegressor
+from holdfast.paper.cases import FREE, Case, over_folds
+from holdfast.paper.settings import Cell, Scale
+from holdfast.recourse import find_recourse
+
+
+def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
+    """One for every overshoot."""
+    return [Cell("wide", "admission", "ntk", "scfe", overshoot) for overshoot in overshoots]
+
+
+def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+    """The share of the wide network's own recourses that break, refitted from where it stood."""
+    wide = _wide(case)
+    given = find_recourse(
+        wide,
+        case.people,
+        cell.method,
+        target=case.target,
+        actionability=FREE,
+        overshoot=cell.overshoot,
+    )
+    points = given.points[given.valid.to_numpy()]
+    ntk_points = case.points(cell.method, cell.overshoot)
+    if len(points) == 0 or len(ntk_points) == 0:
+        return []
+    records = [
+        cell.record(
+            measure="success",
+            series="recourse",
+            people="below target, wide network",
+            deletions=0,
+            value=given.success,
+            count=len(given.points),
+        )
+    ]
+    plan = case.plan(cell.method, cell.overshoot, "greedy-count")
+    for k in case.scale.refit_at:
+        chosen = _refit(case, plan.sets[k]).scores(points)
+        at_random = [
+            _refit(case, draw[k - 1], keep=True).scores(points)
+            for draw in case.random_sets(case.scale.network_draws)
+        ]
+        records.append(_record(case, cell, "greedy-count on the NTK", k, chosen[None]))
+        records.append(_record(case, cell, "random", k, np.stack(at_random)))
+    return records
+
+
+def _record(case: Case, cell: Cell, series: str, k: int, scores: Array) -> dict[str, Any]:
+    value, error = over_folds((scores < case.target).mean(axis=0))
+    return cell.record(
+        measure="invalidated",
+        series=series,
+        people="all",
+        deletions=k,
+        value=value,
+        error=error,
+        by="refit, warm",
+        count=scores.shape[1],
+    )
+
+
+def _wide(case: Case) -> ErasableModel:
+    """The wide network on the same rows, with the NTK's ridge."""
+    if "wide" not in case.memory:
+        ntk = case.model
+        net = WideReLURegressor(
+            n_units=case.scale.width, beta=ntk.estimator.beta, max_iter=3000, random_state=0
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            case.memory["wide"] = erasable(net.fit(ntk.X, ntk.y), ntk.X, ntk.y)
+    found: ErasableModel = case.memory["wide"]
+    return found
+
+
+def _refit(case: Case, rows: Positions, keep: bool = False) -> ErasableModel:
+    known = ("wide", *sorted(rows.tolist()))
+    if known in case.memory:
+        return case.memory[known]
+    refit = _wide(case).without(rows)
+    if keep:
+        case.memory[known] = refit
+    return refit
