@@ -18,23 +18,13 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import holdfast as hf
 from holdfast.hardening.margin import margins
-from real_tables import TABLES
+from real_tables import NAMES, split
 
 pd.set_option("display.width", 200, "display.max_columns", 20, "display.max_colwidth", 30)
 
 
-def parts(name: str):
-    """Training and held-out features and labels, min-max scaled by the training part."""
-    X, y = TABLES[name]()
-    order = np.random.default_rng(0).permutation(len(X))
-    cut = int(0.8 * len(X))
-    train, test = X.iloc[order[:cut]], X.iloc[order[cut:]]
-    low, width = train.min(), (train.max() - train.min()).replace(0.0, 1.0)
-    return (train - low) / width, y[order[:cut]], (test - low) / width, y[order[cut:]]
-
-
 def margin(name: str, survive: int = 3) -> None:
-    X, y, T, _ = parts(name)
+    X, y, T, _ = split(name)
     target = float(np.median(y))
 
     def fresh():
@@ -65,7 +55,7 @@ def margin(name: str, survive: int = 3) -> None:
 
 
 def every(name: str) -> None:
-    X, y, T, z = parts(name)
+    X, y, T, z = split(name)
     model = hf.erasable(LinearRegression().fit(X, y), X, y)
     found = hf.harden(model, T[:300], float(np.median(y)), 3, holdout=(T, z), max_deletions=5)
     print(f"\n{name}, linear\n{found.table.drop(columns=['note', 'people']).round(3)}")
@@ -73,7 +63,7 @@ def every(name: str) -> None:
 
 
 def private(name: str) -> None:
-    X, y, T, z = parts(name)
+    X, y, T, z = split(name)
     if len(np.unique(y)) > 2:
         y, z = (labels > np.median(y) for labels in (y, z))
     y, z = y.astype(int), z.astype(int)
@@ -97,10 +87,10 @@ if __name__ == "__main__":
     run, names = {
         "margin": (margin, ["heloc", "admission"]),
         "all": (every, ["heloc", "admission"]),
-        "private": (private, list(TABLES)),
+        "private": (private, list(NAMES)),
     }[what]
     for name in sys.argv[2:] or names:
         try:
             run(name)
-        except (OSError, ImportError) as failure:
+        except (hf.HoldfastError, ImportError) as failure:
             print(f"{name}: left out, {failure}")

@@ -6,7 +6,6 @@ score is the target instead, marked *.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 import warnings
@@ -16,7 +15,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
 import holdfast as hf
-from real_tables import TABLES, split
+from real_tables import NAMES, split
 
 METHODS = ("scfe", "dice", "cem", "growing-spheres", "dice-random")
 
@@ -45,10 +44,10 @@ def models(name, X, y):
 
 def main(wanted):
     print(f"{'data':11}{'model':10}{'people':>7}  " + "".join(f"{m:>24}" for m in METHODS))
-    for name in wanted or TABLES:
+    for name in wanted or NAMES:
         try:
-            X, y, people = split(name)
-        except (OSError, subprocess.CalledProcessError) as missing:
+            X, y, people, _ = split(name)
+        except hf.HoldfastError as missing:
             print(f"{name:11}skipped: {missing}")
             continue
         for kind, estimator, labels, target in models(name, X, y):

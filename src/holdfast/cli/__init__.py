@@ -176,8 +176,10 @@ def reproduce(
 
     - `holdfast reproduce outcome bounds --out results --resume`
     """
+    global _INTERRUPTED
     from holdfast.cli.paper import run_reproduction
 
+    _INTERRUPTED = "interrupted: what is finished is kept, go on with --resume"
     options = {
         "out": out,
         "data": data,
@@ -332,12 +334,16 @@ def _keep_libraries_quiet() -> None:
         return
 
 
+#: what is said to whoever presses Ctrl-C
+_INTERRUPTED = "interrupted: nothing was written"
+
+
 def _interrupted(number: int, frame: Any) -> None:
     """Ctrl-C ends at once, whatever library is at work: an exception there may be swallowed."""
     files = sys.modules.get("holdfast.files")
     if files is not None:
         files.remove_unfinished()
-    _say("interrupted: nothing was written")
+    _say(_INTERRUPTED)
     sys.stderr.flush()
     os._exit(130)
 
@@ -352,7 +358,7 @@ def run(arguments: list[str]) -> int:
             raise KeyboardInterrupt
         return int(code) if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
-        _say("interrupted: nothing was written")
+        _say(_INTERRUPTED)
         return 130
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

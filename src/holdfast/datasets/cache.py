@@ -27,9 +27,7 @@ def read(name: str, source: Source, version: int) -> pd.DataFrame | None:
         said = json.loads(note.read_text(encoding="utf-8"))
         if said != _note(source, version, sha256(table)):
             return None
-        read: pd.DataFrame = pd.read_csv(
-            table, index_col=0, keep_default_na=False, na_values=[""], float_precision="round_trip"
-        )
+        read: pd.DataFrame = pd.read_csv(table, index_col=0, keep_default_na=False, na_values=[""])
     except (OSError, ValueError):
         return None
     return read

@@ -160,17 +160,22 @@ def _source_distribution(requirement: str) -> str:
     wanted = f"{package}-{version}.tar.gz"
     failure = "no index lists it"
     for index in _indexes():
-        page = f"{index.rstrip('/')}/{package}/"
+        page = _page(index, package)
         links = _Links()
         try:
             links.feed(_download(page).decode("utf-8", "replace"))
         except (OSError, ValueError) as wrong:
             failure = str(wrong)
             continue
-        for link in links.found:
+        for link in (urllib.parse.urljoin(page, link) for link in links.found):
             if urllib.parse.unquote(urllib.parse.urlsplit(link).path).endswith(f"/{wanted}"):
-                return urllib.parse.urljoin(page, link)
+                return link
     raise ValueError(f"{wanted} was not found: {failure}")
+
+
+def _page(index: str, package: str) -> str:
+    """The address of an index's page on a package."""
+    return f"{index.rstrip('/')}/{package}/"
 
 
 def _indexes() -> list[str]:

@@ -188,9 +188,11 @@ def _action(results: pd.DataFrame) -> dict[str, Figure]:
                 some = found[(found["series"] == series) & (found["measure"] == measure)]
                 if len(some):
                     _curve(ax, some, style, colour, 1.0)
-        ax.set_ylim(bottom=0)
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
     figure = _grid(results, panel, "mean Φ₂", "rows deleted")
+    for ax in figure.axes:
+        ax.set_ylim(bottom=0)
     keys = [(colour, "-", name) for name, colour in colours.items()]
     keys += [(GREY, "-", "ℓ2 cost"), (GREY, "--", "ℓ1 cost")]
     _key(figure, keys)

@@ -48,6 +48,8 @@ class Store:
                         f"{str(self.folder)!r} holds results for {name} = {known.get(name)}, not "
                         f"{self.settings.get(name)}: use another --out"
                     )
+            for unfinished in cells.glob(".holdfast-*"):  # of a run that was killed
+                unfinished.unlink(missing_ok=True)
             return
         with Outputs() as out:
             out.text(note, json.dumps(self.settings, indent=1, sort_keys=True) + "\n")
