@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow lint format bench success clean
+.PHONY: demo test test-slow lint format bench success reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
@@ -35,6 +35,9 @@ bench: $(VENV)/.bench
 
 success: $(VENV)/.installed
 	$(BIN)/python benchmarks/recourse_success.py
+
+reproduce: $(VENV)/.installed
+	$(BIN)/holdfast reproduce --out docs/reproduction --resume
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -19,6 +19,24 @@ def relative_error(predicted, true):
     return np.max(np.abs(predicted - true)) / np.max(np.abs(true))
 
 
+def pytest_terminal_summary(terminalreporter):
+    """How many tests ran on real data."""
+    count = {
+        how: sum("real_data" in report.keywords for report in terminalreporter.getreports(how))
+        for how in ("passed", "failed", "skipped")
+    }
+    terminalreporter.write_line(
+        f"on real data: {count['passed'] + count['failed']} tests ran, {count['skipped']} skipped"
+    )
+
+
+def pytest_collection_modifyitems(items):
+    """Whoever asks for real data says so."""
+    for item in items:
+        if {"heloc", "admission"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("real_data")
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20230501)

@@ -16,7 +16,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import holdfast as hf
 from holdfast import datasets, paper
-from holdfast.paper import cases, claims, runner
+from holdfast.data import Dataset
+from holdfast.paper import cases, claims, notions, runner
 from holdfast.paper.settings import OVERSHOOTS, Cell, Scale
 from holdfast.paper.store import Store
 
@@ -46,6 +47,15 @@ def bundled_instead(monkeypatch):
         return real("diabetes-progression", task)
 
     monkeypatch.setattr(cases, "load_dataset", bundled)
+    monkeypatch.setattr(notions, "load_dataset", students)
+
+
+def students(name, **options):
+    """Made-up ones."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"LSAT": rng.normal(36, 5, 120), "UGPA": rng.normal(3.2, 0.4, 120)})
+    y = 0.1 * X["LSAT"] + X["UGPA"] + rng.normal(0, 1, 120)
+    return Dataset(name, "regression", X, y.to_numpy(), hf.Actionability(), "high")
 
 
 def measured(figure, data, model, overshoot=0.05, split=0, scale=TINY):
@@ -208,7 +218,7 @@ def test_everything_is_written_and_nothing_is_done_twice(tiny, tmp_path, monkeyp
     assert told[-1] == ("cells", 8, 8)
     names = {path.name for path in out.iterdir()}
     assert {"results.csv", "results.json", "claims.md", "claims.json", "manifest.json"} <= names
-    assert {"onion.svg", "onion.png"} <= names
+    assert {"onion.svg", "onion.png", "notions.svg", "notions.png"} <= names
     assert not [name for name in names if name.startswith(".")]
     ElementTree.parse(out / "onion.svg")
     again = pd.read_csv(out / "results.csv")
@@ -277,8 +287,9 @@ import sys
 sys.path.insert(0, {tests!r})
 import test_paper
 from holdfast import datasets, paper
-from holdfast.paper import cases, runner
+from holdfast.paper import cases, notions, runner
 real = datasets.load_dataset
+notions.load_dataset = test_paper.students
 cases.load_dataset = lambda name, task=None, **options: real("diabetes-progression", task)
 paper.load_dataset = lambda name, **options: None
 paper.QUICK = test_paper.TINY

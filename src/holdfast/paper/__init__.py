@@ -19,7 +19,7 @@ from holdfast.datasets import load_dataset, path_with, source_of
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs
 from holdfast.models.inputs import near_name
-from holdfast.paper import drawing
+from holdfast.paper import drawing, notions
 from holdfast.paper.claims import Verdict, as_markdown, verdicts
 from holdfast.paper.runner import FIGURES, run
 from holdfast.paper.settings import FULL, OVERSHOOTS, QUICK, Cell, Scale
@@ -112,7 +112,7 @@ def reproduce(
     known = [cell for figure in FIGURES for cell in FIGURES[figure][0](scale, grid)]
     results, seconds = _gathered(store, store.done(known))
     claims = verdicts(results, grid)
-    _write(store, results, claims, grid, seconds, missing, quick)
+    _write(store, results, claims, grid, seconds, missing, quick, path_with("admission", data))
     return Reproduction(folder, results, claims, missing)
 
 
@@ -194,6 +194,7 @@ def _write(
     seconds: dict[str, float],
     missing: dict[str, str],
     quick: bool,
+    path: Any,
 ) -> None:
     """Tables, figures, claims and the manifest: all of them or none."""
     folder = store.folder
@@ -212,7 +213,8 @@ def _write(
         "seconds of work by figure": {name: round(took) for name, took in seconds.items()},
         "missing data": missing,
     }
-    drawn = {
+    drawn = {} if "admission" in missing else {"notions": notions.draw(path)}
+    drawn |= {
         name: figure
         for which in results["figure"].unique()
         for name, figure in drawing.draw(which, results[results["figure"] == which]).items()
