@@ -355,6 +355,10 @@ def test_help_and_version(capsys):
         ["demo"],
         ["schema"],
         ["version"],
+        ["reproduce"],
+        ["data", "list"],
+        ["data", "fetch"],
+        ["data", "show"],
     ):
         assert run([*command, "--help"]) == 0
         said = capsys.readouterr().out

@@ -15,6 +15,7 @@ Sample weights enter symmetrically, :math:`Ω^{1/2} K Ω^{1/2} + βI`, which all
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -410,6 +411,21 @@ class KernelCore:
         limit = 1e-6 * (np.abs(self._y).max() + np.abs(duals).max(axis=0) * self.beta)
         biases[worst > limit] = np.nan
         return sums, biases
+
+    def scores_of(self, X: Array, sums: Array, biases: Array) -> Array:
+        """The scores of ``X`` by each of the fits of :meth:`fits_without` (sets, q)."""
+        return np.concatenate(
+            [
+                self.kernel(X[start : start + _QUERIES], self._points) @ sums + biases
+                for start in range(0, len(X), _QUERIES)
+            ]
+        ).T
+
+    def with_fit(self, sums: Array, bias: float) -> KernelCore:
+        """The same with the scores and gradients of one of those fits, and nothing else of it."""
+        made = copy.copy(self)
+        made._sums, made.intercept = sums, bias
+        return made
 
     def leave_one_out(self) -> Array:
         """Every training row's score by the model fitted without it."""

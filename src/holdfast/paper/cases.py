@@ -160,10 +160,12 @@ class Case:
     ) -> tuple[Array, list[str]]:
         """Scores without each set (sets, q), and how each was confirmed.
 
+        The sets are those of 1, 2, … 14 deletions, once or several times over.
+
         Linear and logistic models are refitted. Kernel models, whose refit costs n³, are solved
         for by the algebra, and the solution is put into the shortened system, whose residual must
-        vanish; with ``refit``, those whose size is in ``refit_at`` are refitted in full. Networks
-        are refitted, from the fitted weights, at those sizes only: elsewhere NaN.
+        vanish; with ``refit``, those of ``refit_at`` deletions are refitted in full. Networks are
+        refitted, from the fitted weights, at those only: elsewhere NaN.
         """
         core = self.model.core
         if isinstance(core, KernelCore):
@@ -172,7 +174,7 @@ class Case:
             scores = np.full((len(sets), len(points)), np.nan)
             how = ["predicted"] * len(sets)
             for j, rows in enumerate(sets):
-                if rows.size in self.scale.refit_at:
+                if 1 + j % DELETIONS in self.scale.refit_at:
                     scores[j] = self._network(rows).scores(points)
                     how[j] = "refit, warm"
             return scores, how
@@ -192,11 +194,11 @@ class Case:
             known.update({(0, *s.tolist()): (sums[:, c], biases[c]) for c, s in enumerate(new)})
         fits = [known[(0, *s.tolist())] for s in sets]
         x = self.model.features(points)
-        scores = core.kernel(x, core._points) @ np.column_stack([f[0] for f in fits])
-        scores = scores.T + np.array([f[1] for f in fits])[:, None]
+        sums, biases = np.column_stack([f[0] for f in fits]), np.array([f[1] for f in fits])
+        scores = core.scores_of(x, sums, biases)
         how = ["residual" if np.isfinite(f[1]) else "predicted" for f in fits]
         for j, rows in enumerate(sets):
-            if refit and rows.size in self.scale.refit_at:
+            if refit and 1 + j % DELETIONS in self.scale.refit_at:
                 fitted = self._fit(rows)
                 decide = getattr(fitted, "decision_function", fitted.predict)
                 scores[j], how[j] = decide(points), "refit"
@@ -250,8 +252,7 @@ class Case:
         if not np.isfinite(biases[0]):
             return self.model.without(rows)
         made = copy.copy(self.model)
-        made.core = copy.copy(self.model.core)
-        made.core._sums, made.core.intercept = sums[:, 0], float(biases[0])
+        made.core = self.model.core.with_fit(sums[:, 0], float(biases[0]))
         return made
 
     def without(self, rows: Positions) -> Case:
