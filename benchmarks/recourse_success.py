@@ -11,35 +11,23 @@ import time
 import warnings
 
 import numpy as np
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.neural_network import MLPClassifier
 
 import holdfast as hf
+from holdfast.paper.cases import estimator
+from holdfast.paper.settings import REGRESSIONS
 from real_tables import NAMES, split
 
 METHODS = ("scfe", "dice", "cem", "growing-spheres", "dice-random")
 
 
 def models(name, X, y):
-    regression = name in ("admission", "heloc")
+    """Every model of the paper that fits the data set's task, its labels and its target."""
+    regression = name in REGRESSIONS
     good = (y >= np.median(y)).astype(int) if regression else y
-    middle = float(np.median(y)) if regression else 0.5
-    network = MLPClassifier(
-        (30,),
-        activation="logistic",
-        alpha=10,
-        solver="lbfgs",
-        max_iter=3000,
-        tol=1e-8,
-        random_state=0,
-    )
-    yield "linear", LinearRegression(tol=0), y, middle
-    yield "logistic", LogisticRegression(C=1.0, tol=1e-8, max_iter=3000), good, 0.0
-    yield "ls-svm", hf.LSSVMClassifier(gamma=1.0, beta=1.0), good, 0.0
-    yield "ann", network, good, 0.0
-    if regression:
-        beta = 2.0 if name == "admission" else 5.0
-        yield "ntk", hf.NTKRegressor(beta=beta), y, middle
+    for kind in ("linear", "ntk") if regression else ():
+        yield kind, estimator(kind, name), y, float(np.median(y))
+    for kind in ("logistic", "ls-svm", "ann"):
+        yield kind, estimator(kind, name), good, 0.0
 
 
 def main(wanted):
@@ -50,8 +38,8 @@ def main(wanted):
         except hf.HoldfastError as missing:
             print(f"{name:11}skipped: {missing}")
             continue
-        for kind, estimator, labels, target in models(name, X, y):
-            model = hf.erasable(estimator.fit(X, labels), X, labels)
+        for kind, fresh, labels, target in models(name, X, y):
+            model = hf.erasable(fresh.fit(X, labels), X, labels)
             few = int(np.sum(model.scores(people) < target)) < 100
             at = float(np.median(model.training_scores)) if few else target
             cells = []

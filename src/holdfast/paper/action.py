@@ -11,18 +11,13 @@ from holdfast.models.erasable import ErasableModel
 from holdfast.models.kernel import KernelCore
 from holdfast.models.rows import Array, Positions
 from holdfast.paper.cases import BEST, FREE, Case, over_folds
-from holdfast.paper.settings import REGRESSIONS, Cell, Scale
+from holdfast.paper.settings import Cell, Scale, scfe_cells
 from holdfast.recourse import find_recourse
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
-    """Admission and HELOC × linear and NTK × overshoots, SCFE."""
-    return [
-        Cell("action", data, model, "scfe", overshoot)
-        for data in REGRESSIONS
-        for model in ("ntk", "linear")
-        for overshoot in overshoots
-    ]
+    """One for every data set, model and overshoot, SCFE."""
+    return scfe_cells("action", overshoots)
 
 
 def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:

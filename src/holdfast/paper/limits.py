@@ -14,17 +14,12 @@ from holdfast.bounds import Bound
 from holdfast.errors import UnsupportedModelError
 from holdfast.models.erasable import erasable
 from holdfast.paper.cases import Case
-from holdfast.paper.settings import REGRESSIONS, Cell, Scale
+from holdfast.paper.settings import Cell, Scale, scfe_cells
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
-    """Admission and HELOC × linear and NTK × overshoots, SCFE."""
-    return [
-        Cell("bounds", data, model, "scfe", overshoot)
-        for data in REGRESSIONS
-        for model in ("ntk", "linear")
-        for overshoot in overshoots
-    ]
+    """One for every data set, model and overshoot, SCFE."""
+    return scfe_cells("bounds", overshoots)
 
 
 def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:

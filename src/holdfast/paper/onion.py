@@ -6,19 +6,14 @@ from typing import Any
 
 from holdfast.paper.cases import Case
 from holdfast.paper.outcome import at_random, broken
-from holdfast.paper.settings import REGRESSIONS, Cell, Scale
+from holdfast.paper.settings import Cell, Scale, scfe_cells
 
 REMOVED = 15
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
-    """Admission and HELOC × linear and NTK × overshoots, SCFE."""
-    return [
-        Cell("onion", data, model, "scfe", overshoot)
-        for data in REGRESSIONS
-        for model in ("ntk", "linear")
-        for overshoot in overshoots
-    ]
+    """One for every data set, model and overshoot, SCFE."""
+    return scfe_cells("onion", overshoots)
 
 
 def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:

@@ -6,20 +6,15 @@ from typing import Any
 
 from holdfast.paper.cases import Case
 from holdfast.paper.outcome import broken
-from holdfast.paper.settings import REGRESSIONS, Cell, Scale
+from holdfast.paper.settings import Cell, Scale, scfe_cells
 
 #: finer than the grid of the other figures, which it contains
 FINE = (0.0003, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
-    """Admission and HELOC × linear and NTK, SCFE, on the finer grid."""
-    return [
-        Cell("overshoot", data, model, "scfe", overshoot)
-        for data in REGRESSIONS
-        for model in ("ntk", "linear")
-        for overshoot in sorted({*FINE, *overshoots})
-    ]
+    """One for every data set, model and overshoot of the finer grid, SCFE."""
+    return scfe_cells("overshoot", sorted({*FINE, *overshoots}))
 
 
 def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:

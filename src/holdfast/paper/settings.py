@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -97,3 +98,13 @@ class Cell:
     def record(self, **measured: Any) -> dict[str, Any]:
         """A row of the results: the cell, and what was measured."""
         return {**asdict(self), **measured}
+
+
+def scfe_cells(figure: str, overshoots: Iterable[float]) -> list[Cell]:
+    """Admission and HELOC × linear and NTK × overshoots, with SCFE's recourses."""
+    return [
+        Cell(figure, data, model, "scfe", overshoot)
+        for data in REGRESSIONS
+        for model in ("ntk", "linear")
+        for overshoot in overshoots
+    ]
