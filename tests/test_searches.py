@@ -693,3 +693,30 @@ def test_heloc_tells_the_papers_story(heloc, rng):
     assert plans["random"].predicted[5] < 0.3
     assert plans["gates"].predicted[5] > 0.85
     np.testing.assert_allclose(plans["greedy"].rerun(), plans["greedy"].predicted)
+
+
+def test_a_search_by_the_jackknife_alone_is_the_papers(rng):
+    """Algorithm 1 with w(ω) by the jackknife, written out: effects of rows just add up."""
+    model, points, target = small(LogisticRegression(), rng, n=40, classes=True)
+    alone = model.deletions(points, method="jackknife").single_effects()
+    margins = model.scores(points) - target
+    plan = hf.search(model, points, target, 5, method="greedy-count", approximation="jackknife")
+    chosen, drop = [], np.zeros(len(margins))
+    for k in range(1, 6):
+        broken = [
+            -1 if i in chosen else int(np.sum(margins < drop + alone[:, i]))
+            for i in range(model.rows.n)
+        ]
+        chosen.append(int(np.argmax(broken)))
+        drop += alone[:, chosen[-1]]
+        assert plan.sets[k].tolist() == chosen
+        assert plan.predicted[k] == max(broken) / len(margins)
+    newton = hf.search(model, points, target, 3, approximation="newton")
+    refits = [np.mean(model.without(s).scores(points) < target) for s in newton.sets]
+    np.testing.assert_allclose(newton.predicted, refits, atol=0.1)
+
+
+def test_an_approximation_a_model_has_not(rng):
+    model, points, target = small(LinearRegression(), rng)
+    with pytest.raises(hf.HoldfastError, match="'exact'"):
+        hf.search(model, points, target, 2, approximation="magic")

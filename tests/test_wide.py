@@ -61,3 +61,15 @@ def test_other_data_are_refused(problem, rng):
     X, y = problem
     with pytest.raises(hf.DataMismatchError, match="before training"):
         hf.erasable(wide(X, y), X, rng.permutation(y))
+
+
+def test_rows_that_repeat_are_worked_with_once(rng):
+    """Equal rows as one, weights added and labels averaged: the same optimum."""
+    distinct = rng.normal(size=(12, 3))
+    of = rng.integers(0, 12, size=50)
+    X, y = distinct[of], rng.normal(size=50)
+    net = hf.WideReLURegressor(n_units=40, beta=1.0, tol=1e-13, max_iter=5000)
+    plain = X + 1e-12 * rng.normal(size=X.shape)  # no two rows are equal any more
+    np.testing.assert_allclose(
+        net.fit(X, y).predict(distinct), net.fit(plain, y).predict(distinct), atol=1e-3
+    )
