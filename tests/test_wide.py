@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.models import wide
+from holdfast.models.wide import _merged
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_rows_that_repeat_are_worked_with_once(rng):
     X = rng.normal(size=(12, 3))[rng.integers(0, 12, size=50)]
     y, weights = rng.normal(size=50), rng.uniform(0.5, 2.0, size=50)
     net = hf.WideReLURegressor(n_units=40, beta=1.0).fit(X, y, weights)
-    points, means, totals = wide._merged(X, y, weights)
+    points, means, totals = _merged(X, y, weights)
     assert len(points) == len(np.unique(X, axis=0))
     differences = []
     for _ in range(3):
