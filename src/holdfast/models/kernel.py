@@ -245,9 +245,8 @@ class KernelCore:
         self.alpha = root * self.residuals
         self.intercept = float(self.inverse.bias_weights @ (root * y))
         # what scores are made of: the rows, equal ones as one with their weights added up
-        self._points, self._sums = (
-            (X, self.alpha) if repeats is None else (repeats.points, repeats.gathered(self.alpha))
-        )
+        self._points = X if repeats is None else repeats.points
+        self._sums = self.summed(self.alpha)
 
     def _against_rows(self, values: Callable[[Array], Array]) -> Array:
         """``values`` of every training row along the last axis, worked out for distinct ones."""
@@ -400,7 +399,7 @@ class KernelCore:
             duals[gone, c] = 0.0
             biases[c] = self.intercept - self.inverse.bias_weights[gone] @ steps
         weighted = self._root[:, None] * duals
-        sums = weighted if self._repeats is None else self._repeats.gathered(weighted)
+        sums = self.summed(weighted)
         worst = np.zeros(len(sets))
         for start in range(0, len(self._y), 1024):
             some = slice(start, start + 1024)
@@ -411,6 +410,10 @@ class KernelCore:
         limit = 1e-6 * (np.abs(self._y).max() + np.abs(duals).max(axis=0) * self.beta)
         biases[worst > limit] = np.nan
         return sums, biases
+
+    def summed(self, dual: Array) -> Array:
+        """Weights of all rows as weights of the distinct ones."""
+        return dual if self._repeats is None else self._repeats.gathered(dual)
 
     def scores_of(self, X: Array, sums: Array, biases: Array) -> Array:
         """The scores of ``X`` by each of the fits of :meth:`fits_without` (sets, q)."""

@@ -125,13 +125,19 @@ class WideReLURegressor(RegressorMixin, BaseEstimator):
         return out / np.sqrt(len(W))
 
     def _objective(self, W: Array, X: Array, y: Array, weights: Array) -> tuple[float, Array]:
-        error = self._output(W, X) - y
+        """The objective and its gradient; what is computed for the one serves the other."""
+        out, active = np.zeros(len(X)), []
+        for part in _parts(len(W)):
+            inner = X @ W[part].T
+            active.append(inner > 0)
+            np.maximum(inner, 0.0, out=inner)
+            out += inner @ self.signs_[part]
+        error = out / np.sqrt(len(W)) - y
         moved = W - self.start_
         gradient = self.beta * moved
-        pull = weights * error / np.sqrt(len(W))
-        for part in _parts(len(W)):
-            on = (X @ W[part].T > 0).astype(float)
-            gradient[part] += self.signs_[part, None] * ((on * pull[:, None]).T @ X)
+        pull = (weights * error / np.sqrt(len(W)))[:, None] * X
+        for part, on in zip(_parts(len(W)), active, strict=True):
+            gradient[part] += self.signs_[part, None] * (on.T.astype(float) @ pull)
         value = 0.5 * float(weights @ error**2) + 0.5 * self.beta * float(np.vdot(moved, moved))
         return value, gradient
 

@@ -57,7 +57,7 @@ def _moved(
     """Φ₂ after some deletions of ``k`` rows, averaged over them, for both costs."""
     full = series != "random" and k in case.scale.refit_at
     kernel = isinstance(case.model.core, KernelCore)
-    models = [case.model.without(s) if full else case.shortened(s) for s in sets]
+    models = [case.shortened(s, refit=full) for s in sets]
     records = []
     for cost, before in first.items():
         moves = [

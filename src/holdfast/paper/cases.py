@@ -241,19 +241,25 @@ class Case:
             self._random = [[order[:k].copy() for k in range(1, DELETIONS + 1)] for order in orders]
         return self._random[:draws]
 
-    def shortened(self, rows: Positions) -> ErasableModel:
+    def shortened(self, rows: Positions, refit: bool) -> ErasableModel:
         """The model without some rows, for recourse to be found again.
 
-        Kernel models: the shortened solution, its residual checked. Others: refitted.
+        Kernel models: refitted, or the shortened solution, its residual checked. Others: refitted.
         """
-        if not isinstance(self.model.core, KernelCore):
+        core = self.model.core
+        if not isinstance(core, KernelCore):
             return self.model.without(rows)
-        sums, biases = self.model.core.fits_without([rows])
-        if not np.isfinite(biases[0]):
-            return self.model.without(rows)
-        made = copy.copy(self.model)
-        made.core = self.model.core.with_fit(sums[:, 0], float(biases[0]))
-        return made
+        model = copy.copy(self.model)
+        if not refit:
+            sums, biases = core.fits_without([rows])
+            if np.isfinite(biases[0]):
+                model.core = core.with_fit(sums[:, 0], float(biases[0]))
+                return model
+        fitted = self._fit(rows)
+        dual = np.zeros(self.model.rows.n)
+        dual[np.setdiff1d(np.arange(dual.size), rows)] = fitted.dual_coef_
+        model.core = core.with_fit(core.summed(dual), float(getattr(fitted, "intercept_", 0.0)))
+        return model
 
     def without(self, rows: Positions) -> Case:
         """The same case with some rows never trained on."""

@@ -48,7 +48,7 @@ class Scale:
     splits: int = 5
     split_people: int = 200
     draws: int = 10
-    network_draws: int = 3
+    network_draws: int = 2
     refit_at: tuple[int, ...] = (1, 5, 14)
     action_people: int = 120
     bound_people: int = 100
