@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import http.client
 import io
 import tarfile
 import zipfile
@@ -67,6 +68,7 @@ def test_rows_labels_and_rules(name):
 def test_what_papers_disagree_on():
     assert len(real("admission").X) == 21_665
     assert len(real("heloc").X) == 9_860
+    assert len(real("compas").X) == 6_172  # nobody is there twice
     score = real("heloc").y
     assert np.median(score) == 72
     np.testing.assert_array_equal(real("heloc", task="classification").y, score >= 72)
@@ -251,6 +253,55 @@ def test_a_source_distribution_is_never_built(made, tmp_path, monkeypatch):
         hf.load_dataset("made")
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        zipfile.BadZipFile("no zip"),
+        tarfile.ReadError("no tar"),
+        http.client.IncompleteRead(b""),
+        StopIteration(),
+        OSError("gone"),
+    ],
+)
+def test_whatever_fails_is_one_message(made, monkeypatch, failure):
+    def fail(source):
+        raise failure
+
+    monkeypatch.setattr(sources, "_archive", fail)
+    with pytest.raises(hf.HoldfastError, match="could not be fetched"):
+        hf.load_dataset("made")
+
+
+def test_a_password_goes_into_a_header_only(monkeypatch):
+    asked = []
+
+    def answer(request, timeout):
+        asked.append(request)
+        raise OSError("refused")
+
+    monkeypatch.setattr(sources.urllib.request, "urlopen", answer)
+    with pytest.raises(OSError, match="refused"):
+        sources._download("https://user:s3cret@mirror.example/simple/made/")
+    assert asked[0].full_url == "https://mirror.example/simple/made/"
+    assert asked[0].get_header("Authorization").startswith("Basic ")
+
+
+def test_files_that_are_no_files(made, tmp_path, monkeypatch):
+    broken = tmp_path / "made.csv.gz"
+    content = bytearray(gzip.compress(RAW))
+    content[12:20] = b"\xff" * 8
+    broken.write_bytes(bytes(content))
+    with pytest.raises(hf.HoldfastError, match="cannot read"):
+        hf.load_dataset("made", path=broken)
+    monkeypatch.setenv("HOLDFAST_DATA", str(broken))
+    with pytest.raises(hf.HoldfastError, match="which is no folder"):
+        hf.load_dataset("made")
+    with pytest.raises(hf.HoldfastError, match="cannot look at the path"):
+        hf.load_dataset("made", path="x" * 5000)
+    with pytest.raises(hf.HoldfastError, match="path must name"):
+        hf.load_dataset("made", path=3)
+
+
 def test_the_index_is_the_one_pip_uses(monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://other.example/simple")
@@ -266,8 +317,16 @@ def test_the_index_is_the_one_pip_uses(monkeypatch):
         ({"name": 3}, "there is no data set 3"),
         ({"name": "breast-cancer", "task": "regression"}, "task must be one of 'classification'"),
         ({"name": "breast-cancer", "duplicates": "some"}, "duplicates must be"),
+        ({"name": "breast-cancer", "task": []}, "task must be one of"),
+        ({"name": "breast-cancer", "path": "/nowhere"}, "it has no path"),
     ],
 )
 def test_bad_input(options, words):
     with pytest.raises(hf.HoldfastError, match=words):
         hf.load_dataset(**options)
+
+
+@pytest.mark.parametrize("share", [2, -1, 0, float("nan")])
+def test_a_split_has_two_sides(share):
+    with pytest.raises(hf.HoldfastError, match="share must lie between"):
+        hf.load_dataset("breast-cancer").split(share=share)

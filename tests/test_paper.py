@@ -170,7 +170,7 @@ def test_the_other_figures(figure, model, data):
     if figure == "gates":
         assert {"greedy-count", "gates", "gates, weak ℓ0", "random"} == set(found["series"])
     if figure == "onion":
-        critical = case.search(case.points("scfe", 0.05), "greedy-count", max_deletions=15).rows
+        critical = case.search(case.points("scfe", 0.05), "greedy-soft", max_deletions=15).rows
         assert len(set(critical)) == 15
         reduced = case.without(critical)
         assert reduced.model.rows.n == case.model.rows.n - 15
@@ -185,12 +185,12 @@ def test_the_other_figures(figure, model, data):
 
 def test_wide_networks_are_refitted():
     case, _, found = measured("wide", "admission", "ntk")
-    line = curve(found, "greedy-count on the NTK")
+    line = curve(found, "greedy on the NTK")
     assert list(line.index) == [1, 5, 14]
     assert set(line["by"]) == {"refit, warm"}
     wide = case.memory["wide"]
     points = hf.find_recourse(wide, case.people, "scfe", case.target, cases.FREE, 0.05)
-    rows = case.plan("scfe", 0.05, "greedy-count").sets[5]
+    rows = case.plan("scfe", 0.05, "greedy").sets[5]
     after = wide.without(rows).scores(points.points[points.valid])
     assert line.loc[5, "value"] == pytest.approx(np.mean(after < case.target))
 
@@ -210,6 +210,10 @@ def tiny(monkeypatch):
     monkeypatch.setattr(paper, "FIGURES", figures)
 
 
+def manifest_says(out, words):
+    return words in json.loads((out / "manifest.json").read_text())["command"]
+
+
 def test_everything_is_written_and_nothing_is_done_twice(tiny, tmp_path, monkeypatch):
     out = tmp_path / "made"
     settings = {"quick": True, "jobs": 1, "overshoots": [0.01, 0.1]}
@@ -227,6 +231,7 @@ def test_everything_is_written_and_nothing_is_done_twice(tiny, tmp_path, monkeyp
         == len(made.results)
         == sum(len(one["deletions"]) for one in json.loads((out / "results.json").read_text()))
     )
+    assert manifest_says(out, "holdfast reproduce onion --quick --overshoot 0.01")
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["settings"]["overshoots"] == [0.01, 0.1]
     assert set(manifest["settings"]["data"]) <= set(datasets.NAMES)
@@ -246,10 +251,21 @@ def test_everything_is_written_and_nothing_is_done_twice(tiny, tmp_path, monkeyp
     drawn = (out / "onion.svg").read_bytes()
     paper.reproduce(["onion"], out, resume=True, **settings)
     assert (out / "onion.svg").read_bytes() == drawn
-    # a cell that was damaged is named
-    next((out / "cells").glob("onion*")).write_text("{")
-    with pytest.raises(hf.HoldfastError, match="is damaged: delete it"):
-        paper.reproduce(["onion"], out, resume=True, **settings)
+    # cells that were damaged are measured again, and no others
+    damaged = sorted((out / "cells").glob("onion*"))[:4]
+    for path, content in zip(damaged, ("{", "[]", "null", '{"records": 5}'), strict=True):
+        path.write_text(content)
+    paper.reproduce(["onion"], out, resume=True, **settings)
+    assert (out / "onion.svg").read_bytes() == drawn
+    after = {path: path.stat().st_mtime_ns for path in before}
+    assert {path for path in before if after[path] != before[path]} == set(damaged)
+    # figures there are only in part are not judged
+    damaged[0].unlink()
+    partly = paper.reproduce(["bounds"], out, resume=True, **settings)
+    assert set(partly.results["figure"]) == {"bounds"}
+    page = (out / "claims.md").read_text()
+    assert "A quick run" in page
+    assert "fixed beforehand" not in page
 
 
 @pytest.mark.parametrize(
@@ -259,6 +275,11 @@ def test_everything_is_written_and_nothing_is_done_twice(tiny, tmp_path, monkeyp
         ({"overshoots": [-1.0]}, "overshoots must be"),
         ({"overshoots": []}, "overshoots must be"),
         ({"jobs": 0}, "jobs must be"),
+        ({"figures": 3}, "there is no figure 3"),
+        ({"overshoots": 0.1}, "overshoots must be"),
+        ({"overshoots": ["x"]}, "overshoots must be"),
+        ({"out": 3}, "out must be a folder"),
+        ({"data": 3}, "data must be a folder"),
         ({"data": "nowhere"}, "there is no folder 'nowhere'"),
     ],
 )
@@ -340,6 +361,9 @@ def row(value, **changes):
         "series": "greedy-count",
         "deletions": 5,
         "value": value,
+        "error": 0.0,
+        "by": "refit",
+        "count": 100,
         **changes,
     }
 
@@ -403,10 +427,55 @@ def test_curves_that_turn_down():
 
 def test_the_page_has_a_line_for_every_claim():
     found = claims.verdicts(pd.DataFrame([row(0.9)]), OVERSHOOTS)
-    page = claims.as_markdown(found, OVERSHOOTS)
+    page = claims.as_markdown(found, OVERSHOOTS, "Made up.")
+    assert "fixed beforehand" in page
     table = [line for line in page.splitlines() if line.startswith("|")]
     assert len(table) == 2 + len(claims.CLAIMS)
     assert len({line.count(" | ") for line in table if "---" not in line}) == 1
+
+
+def test_what_no_refit_confirmed_is_no_evidence():
+    rows = both_searches(0.97, deletions=2, model="ann", figure="classification", by="predicted")
+    assert verdict_of("The removal of as little", rows).verdict == "not measured"
+    rows += both_searches(0.3, deletions=2)
+    assert verdict_of("The removal of as little", rows).verdict == "does not hold"
+
+
+def test_verdicts_are_not_fooled():
+    tiny = [row(0.0100, error=0.002), row(0.0101, error=0.002, model="ntk")]
+    tiny = [{**one, "series": "random", "deletions": 14} for one in tiny]
+    assert verdict_of("Linear models are slightly", tiny).verdict == "does not hold"
+    success = {"measure": "success", "series": "recourse", "deletions": 0, "count": 100}
+    exception = {"data": "admission", "model": "ntk", **success}
+    for share, verdict in ((0.02, "does not hold"), (0.6, "holds"), (1.0, "does not hold")):
+        assert verdict_of("The only exception", [row(share, **exception)]).verdict == verdict
+    onion = [
+        row(value, figure="onion", series=f"greedy-count, {when}", deletions=k)
+        for k in range(1, 15)
+        for when, value in (("before", 0.6), ("after", 0.0 if k == 1 else 1.0))
+    ]
+    assert verdict_of("Removing the 15", onion).verdict == "does not hold"
+    only = verdict_of("Removing 5", both_searches(0.96))
+    assert only.why.startswith("wherever measured")
+
+
+def test_two_kinds_of_fits_are_not_taken_for_each_other():
+    case, cell, _ = measured("bounds", "admission", "ntk")
+    points = case.points(cell.method, cell.overshoot)
+    rows = np.array([3, 7, 9, 20])
+    sets = [rows[:1]] * 4 + [rows, *([np.append(rows, 0)] * 9)]
+    scores, how = case.after(points, sets)
+    assert how[4] == "refit"
+    np.testing.assert_allclose(scores[5], case.model.without([0, *rows]).scores(points), rtol=1e-8)
+
+
+def test_a_mean_is_the_mean_whatever_the_folds():
+    values = np.array([1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    assert cases.over_folds(values)[0] == pytest.approx(2 / 7)
+    five = np.repeat([0.0, 0.1, 0.2, 0.3, 0.4], 4)
+    assert cases.over_folds(five)[1] == pytest.approx(
+        np.std([0, 0.1, 0.2, 0.3, 0.4], ddof=1) / 5**0.5
+    )
 
 
 def test_a_store_keeps_its_settings(tmp_path):
@@ -415,3 +484,14 @@ def test_a_store_keeps_its_settings(tmp_path):
     Store(tmp_path, {"a": 1}).open(True)
     with pytest.raises(hf.HoldfastError, match="holds results for a = 1, not 2"):
         Store(tmp_path, {"a": 2}).open(True)
+    note = tmp_path / "cells" / "settings.json"
+    for content in ("[]", "null", "{"):
+        note.write_text(content)
+        with pytest.raises(hf.HoldfastError, match="is damaged: use another"):
+            Store(tmp_path, {"a": 1}).open(True)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(hf.HoldfastError, match="cannot make"):
+        Store(tmp_path / "file", {}).open(False)
+    assert Cell("outcome", "heloc", "ntk", "scfe", 0.1234567).key != (
+        Cell("outcome", "heloc", "ntk", "scfe", 0.1234568).key
+    )

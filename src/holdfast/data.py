@@ -14,6 +14,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
+from holdfast.errors import HoldfastError
 from holdfast.models.rows import Positions
 from holdfast.recourse.actionability import Actionability
 
@@ -70,6 +71,8 @@ class Dataset:
 
         The first 80 % of ``numpy.random.default_rng(random_state).permutation(n)``, and the rest.
         """
+        if not 0 < share < 1:
+            raise HoldfastError(f"share must lie between 0 and 1, got {share!r}")
         order = np.random.default_rng(random_state).permutation(len(self.X))
         cut = int(share * len(order))
         return order[:cut], order[cut:]

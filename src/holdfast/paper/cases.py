@@ -71,6 +71,8 @@ class Case:
     target_is : str
         What the target is: the training median of the labels, even odds, or, where fewer than
         100 people score below those, the training median of the scores.
+    below_even_odds : int
+        How many people of the test part score below even odds (classifiers).
     scale : Scale
     threads : int
     """
@@ -82,8 +84,9 @@ class Case:
     target_is: str
     scale: Scale
     threads: int
+    below_even_odds: int = 0
     _given: dict[tuple[str, float], Recourse] = field(default_factory=dict)
-    _refits: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    _refits: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     _random: list[list[Positions]] | None = None
     #: what a figure sets up for itself, once
     memory: dict[Any, Any] = field(default_factory=dict)
@@ -188,11 +191,13 @@ class Case:
     ) -> tuple[Array, list[str]]:
         core: Any = self.model.core
         known = self._refits
-        new = [s for s in sets if (0, *s.tolist()) not in known]
+        new = [s for s in sets if ("residual", *s.tolist()) not in known]
         if new:
             sums, biases = core.fits_without(new)
-            known.update({(0, *s.tolist()): (sums[:, c], biases[c]) for c, s in enumerate(new)})
-        fits = [known[(0, *s.tolist())] for s in sets]
+            known.update(
+                {("residual", *s.tolist()): (sums[:, c], biases[c]) for c, s in enumerate(new)}
+            )
+        fits = [known[("residual", *s.tolist())] for s in sets]
         x = self.model.features(points)
         sums, biases = np.column_stack([f[0] for f in fits]), np.array([f[1] for f in fits])
         scores = core.scores_of(x, sums, biases)
@@ -295,11 +300,12 @@ def set_up(data: str, model: str, split: int, scale: Scale, threads: int, path: 
         made = erasable(fitted, X, y)
     target, target_is = 0.0, "median label" if task == "regression" else "even odds"
     fewest = 100 if scale.train is None else 20
-    if task == "classification" and int(np.sum(made.scores(people) < target)) < fewest:
+    below_even_odds = int(np.sum(made.scores(people) < target))
+    if task == "classification" and below_even_odds < fewest:
         target, target_is = float(np.median(made.training_scores)), "median score"
     most = scale.people if split == 0 else scale.split_people
     below = np.flatnonzero(made.scores(people) < target)[:most]
-    return Case(data, made, people.iloc[below], target, target_is, scale, threads)
+    return Case(data, made, people.iloc[below], target, target_is, scale, threads, below_even_odds)
 
 
 def folds(q: int) -> list[Positions]:
@@ -308,7 +314,9 @@ def folds(q: int) -> list[Positions]:
 
 
 def over_folds(values: Array) -> tuple[float, float]:
-    """Mean of the folds' means, and its standard error; NaN counts for nothing."""
+    """The mean, and its standard error from the folds' means; NaN counts for nothing."""
+    if not np.isfinite(values).any():
+        return float("nan"), float("nan")
     parts = np.array([np.nanmean(values[f]) for f in folds(len(values)) if f.size])
     error = float(np.std(parts, ddof=1) / np.sqrt(parts.size)) if parts.size > 1 else float("nan")
-    return float(parts.mean()), error
+    return float(np.nanmean(values)), error

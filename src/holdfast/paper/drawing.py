@@ -104,7 +104,10 @@ def _grid(
     for ax, overshoot in zip(axes[0], columns, strict=True):
         ax.set_title(f"overshoot {overshoot:g}", fontsize=8)
     for ax, (data, model) in zip(axes[:, 0], rows, strict=True):
-        ax.set_ylabel(f"{NAMES[data]}, {NAMES[model]}\n{ylabel}")
+        here = results[(results["data"] == data) & (results["model"] == model)]
+        low = "target" in here and (here["target"] == "median score").any()
+        mark = "\n(target: median score)" if low else ""
+        ax.set_ylabel(f"{NAMES[data]}, {NAMES[model]}{mark}\n{ylabel}")
     for ax in axes[-1]:
         ax.set_xlabel(xlabel)
     return figure
@@ -172,7 +175,7 @@ def _onion(results: pd.DataFrame) -> dict[str, Figure]:
 def _wide(results: pd.DataFrame) -> dict[str, Figure]:
     found = results[results["measure"] == "invalidated"]
     lines = (
-        ("greedy-count on the NTK", "-", "the NTK's critical rows, wide network refitted"),
+        ("greedy on the NTK", "-", "the NTK's critical rows, wide network refitted"),
         ("random", ":", "random"),
     )
     return {"wide": _shares(found, lines)}

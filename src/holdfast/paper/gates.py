@@ -25,6 +25,8 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
 
 def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
     """The share broken by greedy-count, by the gates, and by gates with a weak ℓ0 weight."""
+    if len(case.people) == 0:
+        return []
     points = case.points(cell.method, cell.overshoot)
     if len(points) == 0:
         return []

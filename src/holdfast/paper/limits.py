@@ -24,6 +24,8 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
 
 def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
     """Bound and measured value of every proposition that applies, for the median person."""
+    if len(case.people) == 0:
+        return []
     found = case.recourse(cell.method, cell.overshoot)
     fine = np.flatnonzero(found.valid.to_numpy())[: case.scale.bound_people]
     points, people = found.points.iloc[fine], found.people.iloc[fine]
@@ -55,7 +57,7 @@ def _critical(case: Case, cell: Cell) -> list[dict[str, Any]]:
     if rows.size == 0:
         return []
     deletions = case.model.deletions(points.iloc[:1])
-    # the larger the diagonal of P, the less the other rows say about a row's score
+    # the smaller the diagonal of P, the more a row decides its own score: its leverage
     share = deletions.diagonal / deletions.diagonal.max()
     labels = rankdata(np.abs(deletions.residuals / deletions.diagonal)) / case.model.rows.n
     features = rankdata(-share) / case.model.rows.n

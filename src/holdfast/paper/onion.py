@@ -18,10 +18,14 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
 
 def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
     """The greedy search before and after the rows it finds first are removed."""
+    if len(case.people) == 0:
+        return []
     points = case.points(cell.method, cell.overshoot)
     if len(points) == 0:
         return []
-    critical = case.search(points, "greedy-count", max_deletions=REMOVED).rows
+    # the paper's greedy search takes whatever comes first once nothing more breaks; the soft count
+    # still tells rows apart then
+    critical = case.search(points, "greedy-soft", max_deletions=REMOVED).rows
     reduced = case.without(critical)
     anew = reduced.points(cell.method, cell.overshoot)
     records = []

@@ -39,22 +39,14 @@ def classification_cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Ce
 
 def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
     """The paper's protocol on the first split; on every split, people held out from the search."""
+    if len(case.people) == 0:
+        return [_success(case, cell, float("nan"), 0)]
     found = case.recourse(cell.method, cell.overshoot)
     points = case.points(cell.method, cell.overshoot)
+    records = [] if cell.split else [_success(case, cell, found.success, len(found.points))]
     if len(points) == 0:
-        return []
-    records = []
+        return records
     if cell.split == 0:
-        records.append(
-            cell.record(
-                measure="success",
-                series="recourse",
-                people=f"below target ({case.target_is})",
-                deletions=0,
-                value=found.success,
-                count=len(found.points),
-            )
-        )
         for method in ("greedy-count", "best"):
             plan = case.plan(cell.method, cell.overshoot, method)
             records += broken(case, cell, plan, points, method, "all")
@@ -63,6 +55,19 @@ def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
         records += _held_out(case, cell, points)
     case.forget_refits()
     return records
+
+
+def _success(case: Case, cell: Cell, share: float, people: int) -> dict[str, Any]:
+    """For which share of the people recourse was found."""
+    return cell.record(
+        measure="success",
+        series="recourse",
+        people="all",
+        deletions=0,
+        value=share,
+        count=people,
+        below_even_odds=case.below_even_odds,
+    )
 
 
 def broken(

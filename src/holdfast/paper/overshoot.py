@@ -19,6 +19,8 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
 
 def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
     """The share the strongest attack found breaks."""
+    if len(case.people) == 0:
+        return []
     points = case.points(cell.method, cell.overshoot)
     if len(points) == 0:
         return []

@@ -9,12 +9,14 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from holdfast.datasets import path_with
+from holdfast.errors import HoldfastError
 from holdfast.paper import action, gates, limits, onion, outcome, overshoot, wide
 from holdfast.paper.cases import Case, set_up
 from holdfast.paper.settings import Cell, Scale
@@ -68,6 +70,12 @@ def run(
                 for task in ended:
                     task.result()
                 report()
+        except BrokenProcessPool:
+            raise HoldfastError(
+                "a worker was ended from outside, perhaps for want of memory: go on with fewer "
+                "--jobs and --resume (a script of your own must start the run under "
+                "`if __name__ == '__main__'`, or with jobs=1)"
+            ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -99,9 +107,10 @@ def work_off(
         start = time.perf_counter()
         case = set_up(*cells[0].case, scale, threads, path_with(cells[0].data, path))
         for cell in cells:
-            records = FIGURES[cell.figure][1](case, cell) if len(case.people) else []
+            records = FIGURES[cell.figure][1](case, cell)
             now = time.perf_counter()
-            store.write(cell, records, now - start)
+            labelled = [{**record, "target": case.target_is} for record in records]
+            store.write(cell, labelled, now - start)
             start = now
             report()
 

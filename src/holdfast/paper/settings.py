@@ -92,7 +92,7 @@ class Cell:
     def key(self) -> str:
         """A name for its file."""
         return (
-            f"{self.figure}-{self.data}-{self.model}-{self.method}-{self.overshoot:g}-{self.split}"
+            f"{self.figure}-{self.data}-{self.model}-{self.method}-{self.overshoot!r}-{self.split}"
         )
 
     def record(self, **measured: Any) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ import numpy as np
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs
 from holdfast.paper.settings import Cell
+
+#: seconds after which a file somebody was writing is given up
+_FRESH = 60.0
 
 
 class Store:
@@ -27,11 +32,17 @@ class Store:
 
     def __init__(self, folder: Path, settings: dict[str, Any]):
         self.folder, self.settings = folder, settings
+        self._known: dict[Cell, tuple[list[dict[str, Any]], float]] = {}
 
     def open(self, resume: bool) -> None:
         """Make the folder ready; refuse one with other results, or with results not asked for."""
         cells, note = self.folder / "cells", self.folder / "cells" / "settings.json"
-        os.makedirs(cells, exist_ok=True)
+        try:
+            os.makedirs(cells, exist_ok=True)
+        except OSError as failure:
+            raise HoldfastError(f"cannot make {str(cells)!r}: {failure.strerror}") from None
+        if not note.exists() and any(cells.glob("*.json")):
+            raise HoldfastError(f"{str(note)!r} is missing: use another --out")
         if note.exists():
             if not resume:
                 raise HoldfastError(
@@ -41,26 +52,35 @@ class Store:
             try:
                 known = json.loads(note.read_text(encoding="utf-8"))
             except ValueError:
-                raise HoldfastError(f"{str(note)!r} is damaged: use another --out") from None
+                known = None
+            if not isinstance(known, dict):
+                raise HoldfastError(f"{str(note)!r} is damaged: use another --out")
             for name in {**known, **self.settings}:
                 if known.get(name) != self.settings.get(name):
                     raise HoldfastError(
                         f"{str(self.folder)!r} holds results for {name} = {known.get(name)}, not "
                         f"{self.settings.get(name)}: use another --out"
                     )
-            for unfinished in cells.glob(".holdfast-*"):  # of a run that was killed
-                unfinished.unlink(missing_ok=True)
+            self._remove_unfinished()
             return
         with Outputs() as out:
             out.text(note, json.dumps(self.settings, indent=1, sort_keys=True) + "\n")
+
+    def _remove_unfinished(self) -> None:
+        """Take away what a run that was killed has left; what is fresh may be another run's."""
+        for folder in (self.folder, self.folder / "cells"):
+            for unfinished in folder.glob(".holdfast-*"):
+                with contextlib.suppress(OSError):
+                    if time.time() - unfinished.stat().st_mtime > _FRESH:
+                        unfinished.unlink()
 
     def path(self, cell: Cell) -> Path:
         """Where a cell's file is."""
         return self.folder / "cells" / f"{cell.key}.json"
 
     def done(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Those that are finished."""
-        return [cell for cell in cells if self.path(cell).exists()]
+        """Those that are finished; a damaged file is none."""
+        return [cell for cell in cells if self._content(cell) is not None]
 
     def write(self, cell: Cell, records: list[dict[str, Any]], seconds: float) -> None:
         """Keep a finished cell."""
@@ -70,13 +90,27 @@ class Store:
 
     def read(self, cell: Cell) -> tuple[list[dict[str, Any]], float]:
         """A finished cell's records, and how long it took."""
-        try:
-            content = json.loads(self.path(cell).read_text(encoding="utf-8"))
-            return content["records"], float(content["seconds"])
-        except (ValueError, KeyError):
-            raise HoldfastError(
-                f"{str(self.path(cell))!r} is damaged: delete it and go on with --resume"
-            ) from None
+        content = self._content(cell)
+        if content is None:
+            raise HoldfastError(f"{str(self.path(cell))!r} went missing: go on with --resume")
+        return content
+
+    def _content(self, cell: Cell) -> tuple[list[dict[str, Any]], float] | None:
+        """What a cell's file says, if it is there and as it was written."""
+        if cell not in self._known:
+            try:
+                content = json.loads(self.path(cell).read_text(encoding="utf-8"))
+                records, seconds = content["records"], float(content["seconds"])
+                fine = isinstance(records, list) and all(
+                    isinstance(record, dict) and record.get("figure") == cell.figure
+                    for record in records
+                )
+            except (OSError, ValueError, KeyError, TypeError):
+                return None
+            if not fine:
+                return None
+            self._known[cell] = records, seconds
+        return self._known[cell]
 
 
 def _plain(record: dict[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,8 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
 
 def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
     """The share of the wide network's own recourses that break, refitted from where it stood."""
+    if len(case.people) == 0:
+        return []
     wide = _wide(case)
     given = find_recourse(
         wide,
@@ -45,14 +47,15 @@ def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
             count=len(given.points),
         )
     ]
-    plan = case.plan(cell.method, cell.overshoot, "greedy-count")
+    records.append(_resolution(case, cell, points))
+    plan = case.plan(cell.method, cell.overshoot, "greedy")
     for k in case.scale.refit_at:
         chosen = _refit(case, plan.sets[k]).scores(points)
         at_random = [
-            _refit(case, draw[k - 1], keep=True).scores(points)
+            _refit(case, draw[k - 1]).scores(points)
             for draw in case.random_sets(case.scale.network_draws)
         ]
-        records.append(_record(case, cell, "greedy-count on the NTK", k, chosen[None]))
+        records.append(_record(case, cell, "greedy on the NTK", k, chosen[None]))
         records.append(_record(case, cell, "random", k, np.stack(at_random)))
     return records
 
@@ -76,7 +79,11 @@ def _wide(case: Case) -> ErasableModel:
     if "wide" not in case.memory:
         ntk = case.model
         net = WideReLURegressor(
-            n_units=case.scale.width, beta=ntk.estimator.beta, max_iter=3000, random_state=0
+            n_units=case.scale.width,
+            beta=ntk.estimator.beta,
+            max_iter=5000,
+            tol=1e-11,
+            random_state=0,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -85,11 +92,24 @@ def _wide(case: Case) -> ErasableModel:
     return found
 
 
-def _refit(case: Case, rows: Positions, keep: bool = False) -> ErasableModel:
+def _refit(case: Case, rows: Positions) -> ErasableModel:
     known = ("wide", *sorted(rows.tolist()))
-    if known in case.memory:
-        return case.memory[known]
-    refit = _wide(case).without(rows)
-    if keep:
-        case.memory[known] = refit
-    return refit
+    if known not in case.memory:
+        case.memory[known] = _wide(case).without(rows)
+    found: ErasableModel = case.memory[known]
+    return found
+
+
+def _resolution(case: Case, cell: Cell, points: Any) -> dict[str, Any]:
+    """What refitting changes by itself: the median change of a score when nothing is deleted."""
+    again = _refit(case, np.empty(0, dtype=np.intp)).scores(points)
+    moved = np.abs(again - _wide(case).scores(points)) / _wide(case).score_unit
+    return cell.record(
+        measure="score change, nothing deleted",
+        series="wide network",
+        people="all",
+        deletions=0,
+        value=float(np.median(moved)),
+        by="refit, warm",
+        count=len(points),
+    )
