@@ -233,7 +233,8 @@ def test_cheapest_change_is_cheapest(boxes, gap, norm):
             ],
             b_ub=[-gap, *high, *-low],
         ).fun
-        assert weight @ np.abs(change) <= best + 1e-7 * (1 + best)
+        # the solver may leave each bound by 1e-7, and at that much lower a cost
+        assert weight @ np.abs(change) <= best + 1e-6 * (1 + best + weight.sum())
     else:
         cost = np.sum((weight * change) ** 2)
         tried = minimize(

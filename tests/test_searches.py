@@ -720,3 +720,5 @@ def test_an_approximation_a_model_has_not(rng):
     model, points, target = small(LinearRegression(), rng)
     with pytest.raises(hf.HoldfastError, match="'exact'"):
         hf.search(model, points, target, 2, approximation="magic")
+    with pytest.raises(hf.HoldfastError, match="has no use for approximation="):
+        hf.search(model, points, target, 2, method="random", approximation="exact")

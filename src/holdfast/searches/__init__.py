@@ -128,6 +128,8 @@ def search(
         "initially_invalid": int(np.sum(~valid)),
     }
     search_for, name = _method(method, model)
+    if approximation is not None and search_for in (refit_search, _random):
+        raise HoldfastError(f"method={name!r} has no use for approximation=")
     refuse_unknown_options(search_for, options, name)
     if search_for is refit_search:
         return _refitted(frame, units, budget, rng, **options)
