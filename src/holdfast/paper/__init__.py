@@ -125,7 +125,7 @@ def reproduce(
         "wall seconds of this call": round(time.time() - start),
         "resumed": resume,
     }
-    results, seconds = _gathered(store, _complete(store, scale, grid, missing))
+    results, seconds = _gathered(store, _complete(store, scale, grid))
     claims = verdicts(results, grid)
     _write(store, results, claims, grid, seconds, missing, how, path_with("admission", data))
     return Reproduction(folder, results, claims, missing)
@@ -192,16 +192,19 @@ def _settings(scale: Scale, grid: tuple[float, ...], quick: bool) -> dict[str, A
     return plain
 
 
-def _complete(
-    store: Store, scale: Scale, grid: tuple[float, ...], missing: dict[str, str]
-) -> list[Cell]:
-    """The cells of all figures there are in full, those of earlier runs included."""
-    cells = []
+def _complete(store: Store, scale: Scale, grid: tuple[float, ...]) -> list[Cell]:
+    """The cells of all figures there are in full, those of earlier runs included.
+
+    A data set that could not be had may be missing from a figure as a whole.
+    """
+    complete = []
     for figure in FIGURES:
-        wanted = [c for c in FIGURES[figure][0](scale, grid) if c.data not in missing]
-        if len(store.done(wanted)) == len(wanted):
-            cells += wanted
-    return cells
+        cells = FIGURES[figure][0](scale, grid)
+        done = store.done(cells)
+        had = {cell.data for cell in done}
+        if len(done) == sum(cell.data in had for cell in cells):
+            complete += done
+    return complete
 
 
 def _gathered(store: Store, cells: list[Cell]) -> tuple[pd.DataFrame, dict[str, float]]:
