@@ -92,7 +92,7 @@ def run_reproduction(figures: list[str], options: dict[str, Any], quiet: bool) -
         if claim.verdict != "not measured":
             table.add_row(escape(claim.sentence), escape(claim.number), claim.verdict)
     screen.out().print(table)
-    for why in made.missing.values():
+    for why in made.missing.values() if quiet else ():  # said already otherwise
         screen.err().print(f"left out: {why}", markup=False)
     screen.out().print(f"\nfigures, tables and claims: {made.folder}", markup=False)
     return 0
