@@ -82,7 +82,7 @@ def _wide(case: Case) -> ErasableModel:
             n_units=case.scale.width,
             beta=ntk.estimator.beta,
             max_iter=5000,
-            tol=1e-10,
+            tol=1e-8,
             random_state=0,
         )
         with warnings.catch_warnings():
