@@ -135,6 +135,8 @@ class DualInverse:
         return self.formed[rows].T
 
     def _block(self, rows: Positions) -> Array:
+        if self.formed is not None:
+            return self.formed[np.ix_(rows, rows)]
         m = self.factor[:, rows]
         return m.T @ m
 
