@@ -244,7 +244,7 @@ def _critical_rows(results: pd.DataFrame) -> Finding | None:
     ranks = found.groupby("series")["value"].median()
 
     def said(name: str) -> str:
-        return f"{100 * ranks[f'critical rows: {name}']:.0f}th percentile"
+        return f"percentile {100 * ranks[f'critical rows: {name}']:.0f}"
 
     words = f"label errors: {said('error of the label')}; leverage: {said('leverage')}"
     return Finding(words, bool(ranks["critical rows: either"] >= 0.9))
