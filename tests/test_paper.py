@@ -259,10 +259,12 @@ def test_everything_is_written_and_nothing_is_done_twice(tiny, tmp_path, monkeyp
     assert (out / "onion.svg").read_bytes() == drawn
     after = {path: path.stat().st_mtime_ns for path in before}
     assert {path for path in before if after[path] != before[path]} == set(damaged)
-    # figures there are only in part are not judged
-    damaged[0].unlink()
+    # overshoots a figure has only in part are not judged
+    next((out / "cells").glob("onion-*-0.01-0.json")).unlink()
     partly = paper.reproduce(["bounds"], out, resume=True, **settings)
-    assert set(partly.results["figure"]) == {"bounds"}
+    onion = partly.results[partly.results["figure"] == "onion"]
+    assert set(onion["overshoot"]) == {0.1}
+    assert set(partly.results["overshoot"]) == {0.01, 0.1}
     page = (out / "claims.md").read_text()
     assert "A quick run" in page
     assert "fixed beforehand" not in page

@@ -193,17 +193,18 @@ def _settings(scale: Scale, grid: tuple[float, ...], quick: bool) -> dict[str, A
 
 
 def _complete(store: Store, scale: Scale, grid: tuple[float, ...]) -> list[Cell]:
-    """The cells of all figures there are in full, those of earlier runs included.
+    """The cells of what is there in full, earlier runs included: figures, overshoot by overshoot.
 
     A data set that could not be had may be missing from a figure as a whole.
     """
     complete = []
     for figure in FIGURES:
         cells = FIGURES[figure][0](scale, grid)
-        done = store.done(cells)
-        had = {cell.data for cell in done}
-        if len(done) == sum(cell.data in had for cell in cells):
-            complete += done
+        had = {cell.data for cell in store.done(cells)}
+        for overshoot in sorted({cell.overshoot for cell in cells}):
+            wanted = [c for c in cells if c.overshoot == overshoot and c.data in had]
+            if len(store.done(wanted)) == len(wanted):
+                complete += wanted
     return complete
 
 
