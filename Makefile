@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow lint format bench success reproduce clean
+.PHONY: demo test test-slow lint audit format bench success reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
@@ -20,6 +20,14 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory audit
+
+# known vulnerabilities of what is installed; where nobody can be asked, that is said and no failure
+audit: $(VENV)/.lint
+	@$(BIN)/pip-audit --progress-spinner off --skip-editable > $(VENV)/audit.log 2>&1 \
+	  && echo "pip-audit: $$(head -n 1 $(VENV)/audit.log); packages nobody could be asked about: $$(grep -c 'could not be audited' $(VENV)/audit.log)" \
+	  || { if grep -q "^Found [0-9]* known" $(VENV)/audit.log; then cat $(VENV)/audit.log; exit 1; \
+	       else echo "pip-audit could not ask for known vulnerabilities: $$(tail -n 1 $(VENV)/audit.log | cut -c 1-120)"; fi; }
 
 format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .

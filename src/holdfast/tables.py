@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.errors import EmptyDataError, ParserError, ParserWarning
 
+from holdfast.archives import refuse_if_larger
 from holdfast.errors import HoldfastError
 
 #: what stands for a missing number; in a column of text these are words like any other
@@ -48,7 +49,7 @@ def read_table(
     if not isinstance(path, str | Path):
         raise HoldfastError(f"a table comes as the path of a file, got {type(path).__name__}")
     file = existing_file(path)
-    _refuse_if_too_big(file)
+    _refuse_if_memory_is_short(file, file.stat().st_size)
     try:
         if is_parquet(file):
             return _parquet(file)
@@ -92,8 +93,8 @@ def size_in_words(file: Path) -> str:
     return f"{file.stat().st_size / 1e9:.1f} GB"
 
 
-def _refuse_if_too_big(file: Path) -> None:
-    free, size = available_memory(), file.stat().st_size
+def _refuse_if_memory_is_short(file: Path, size: int) -> None:
+    free = available_memory()
     if free is not None and MEMORY_FACTOR * size > free:
         raise HoldfastError(
             f"not enough memory to read {str(file)!r}: it has {size / 1e9:.1f} GB, about "
@@ -129,8 +130,8 @@ def available_memory() -> int | None:
 
 def _parquet(file: Path) -> pd.DataFrame:
     try:
-        table = pd.read_parquet(file)
-    except ImportError:
+        table = _unpacked_parquet(file)
+    except (ImportError, HoldfastError):
         raise
     except Exception as failure:  # pyarrow's own errors are many
         first = str(failure).splitlines()[0] if str(failure) else type(failure).__name__
@@ -140,6 +141,45 @@ def _parquet(file: Path) -> pd.DataFrame:
     if table.index.name is not None:
         table = table.reset_index()
     return _checked(table.rename(columns=str), file)
+
+
+def _unpacked_parquet(file: Path) -> pd.DataFrame:
+    """A Parquet file, looked at before it is unpacked.
+
+    Its footer says how many values there are; a text repeated a million times is stored once, so
+    texts stay stored once until their lengths have been added up.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    what, packed = f"{str(file)!r}", file.stat().st_size
+    about = pq.ParquetFile(file)
+    declared = 0
+    for i in range(about.metadata.num_row_groups):
+        group = about.metadata.row_group(i)
+        for j in range(group.num_columns):
+            column = group.column(j)
+            declared += max(column.total_uncompressed_size, 8 * column.num_values)
+    refuse_if_larger(what, packed, declared)
+    _refuse_if_memory_is_short(file, declared)
+    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
+    texts = [f.name for f in about.schema_arrow if any(is_kind(f.type) for is_kind in kinds)]
+    table = pq.read_table(file, read_dictionary=texts)
+    lengths = 0
+    for name in texts:
+        for chunk in table.column(name).chunks:
+            if not pa.types.is_dictionary(chunk.type):
+                continue
+            each = pc.binary_length(chunk.dictionary).take(chunk.indices)
+            lengths += pc.sum(each.cast(pa.int64())).as_py() or 0
+    refuse_if_larger(what, packed, declared + lengths)
+    _refuse_if_memory_is_short(file, declared + lengths)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type) and field.name in texts:
+            plain = table.column(place).cast(about.schema_arrow.field(field.name).type)
+            table = table.set_column(place, field.name, plain)
+    return table.to_pandas()
 
 
 def _csv(
@@ -161,6 +201,7 @@ def _csv(
                 index_col=False,
                 low_memory=False,
                 encoding="utf-8-sig",
+                compression=None,  # never guessed from the name: nothing is unpacked unseen
             )
     except EmptyDataError:
         raise HoldfastError(

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from holdfast import __version__
+from holdfast.cases.modelfile import save_model
 from holdfast.cli import screen
 from holdfast.cli.commands import check_outputs, loaded
 from holdfast.cli.files import belongs_to, ids_in
 from holdfast.cli.loading import Case
-from holdfast.cli.modelfile import save_model
 from holdfast.cli.settings import Settings, made
 from holdfast.errors import HoldfastError
 from holdfast.files import PRIVATE, Outputs

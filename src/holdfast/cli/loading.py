@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
 
+from holdfast.cases.modelfile import loaded_model
 from holdfast.cli.files import (
     Table,
     already_erased,
@@ -19,7 +20,6 @@ from holdfast.cli.files import (
     people_table,
     training_table,
 )
-from holdfast.cli.modelfile import loaded_model
 from holdfast.cli.promises import check_method, promises
 from holdfast.cli.settings import Settings
 from holdfast.errors import (

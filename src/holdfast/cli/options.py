@@ -77,7 +77,11 @@ AllowPickle = Annotated[
 ]
 Trust = Annotated[
     list[str] | None,
-    option("--trust", panel=MODEL, help="Type in a .skops file to be trusted. Repeatable."),
+    option(
+        "--trust",
+        panel=MODEL,
+        help="A type of your own in a .skops file: its code may run. Repeatable.",
+    ),
 ]
 People = Annotated[
     Path | None,

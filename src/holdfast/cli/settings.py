@@ -20,6 +20,9 @@ PATHS = (
     *("html", "json_file", "csv", "case_file", "emit", "save_model", "out"),
 )
 
+#: keys that let a model file run code: only whoever types the command may say so
+COMMAND_LINE_ONLY = ("allow_pickle", "trust")
+
 #: words that may stand where a path may
 WORDS = {"actionability": ("infer", "none")}
 
@@ -141,6 +144,12 @@ def _read(config: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as wrong:
         raise HoldfastError(f"{str(config)!r} is not valid TOML: {wrong}") from None
     told = {name.replace("-", "_"): value for name, value in told.items()}
+    for name in COMMAND_LINE_ONLY:
+        if told.pop(name, None):
+            raise HoldfastError(
+                f"{str(config)!r} has the key {name!r}, which lets a model file run code: say so "
+                f"with {_option(name)} on the command line, or leave it out"
+            )
     if isinstance(told.get("json"), str):
         told["json_file"] = told.pop("json")
     for name in PATHS:
@@ -204,8 +213,7 @@ favourable = "1"             # the good outcome; for numbers "high" or "low"
 model = "logistic"           # fit it: linear, ridge, logistic, ntk, lssvm, mlp, boosting
 # parameters = { C = 1.0 }   # of the model
 # model_file = "model.skops" # or a fitted model (instead of model)
-# allow_pickle = false       # pickle and joblib files run code when they are loaded
-# trust = []                 # types in a .skops file to be trusted, by name
+                             # (pickles, and types of your own: --allow-pickle, --trust NAME)
 
 # people = "people.csv"      # who needs recourse; else a held-out part of the table
 # holdout = 0.2              # how large that part is

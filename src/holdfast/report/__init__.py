@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from holdfast.report.figures import FIGURES, curve, trade_off
+from holdfast.report.figures import FIGURES, Figure, curve, trade_off
 from holdfast.report.schema import AuditSummary, HardeningPart
 from holdfast.report.words import at_most, people, percent
 
@@ -16,20 +16,23 @@ from holdfast.report.words import at_most, people, percent
 def page(summary: AuditSummary) -> str:
     """The whole report as HTML."""
     figures = {name: draw(summary) for name, draw in FIGURES.items()}
-    shown = {name: f and Markup(f.svg) for name, f in figures.items()}
+    shown = {name: _drawn(figure) for name, figure in figures.items()}
     return rendered("report.html", s=summary, figures=shown)
 
 
 def hardening_page(part: HardeningPart) -> str:
     """What hardening found, as a page of its own."""
-    drawn = trade_off(part)
-    return rendered("hardening_page.html", hardening=part, figure=drawn and Markup(drawn.svg))
+    return rendered("hardening_page.html", hardening=part, figure=_drawn(trade_off(part)))
 
 
 def fragment(summary: AuditSummary) -> str:
     """The headline and the curve, for a notebook."""
-    drawn = curve(summary)
-    return rendered("fragment.html", s=summary, curve=drawn and Markup(drawn.svg))
+    return rendered("fragment.html", s=summary, curve=_drawn(curve(summary)))
+
+
+def _drawn(figure: Figure | None) -> Markup | None:
+    """A figure as it stands in a page: matplotlib has escaped every text in it."""
+    return None if figure is None else Markup(figure.svg)  # noqa: S704
 
 
 def rendered(template: str, **content: Any) -> str:

@@ -1,0 +1,1 @@
+"""A table, a model, people, promises: loaded from files, checked, and run."""

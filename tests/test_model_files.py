@@ -1,0 +1,480 @@
+"""A model file restores a model and does nothing else; compressed files are looked at first."""
+
+import importlib
+import io
+import json
+import pkgutil
+import subprocess
+import warnings
+import zipfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import (
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    IsolationForest,
+    RandomForestRegressor,
+)
+from sklearn.feature_selection import SelectKBest, f_regression
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, SplineTransformer
+from skops import io as skops
+
+import holdfast as hf
+from holdfast import archives
+from holdfast.cases import trust
+from holdfast.cases.modelfile import loaded_model
+from holdfast.cases.trust import Named, is_safe, named_in
+from holdfast.cli import run
+from holdfast.tables import read_table
+from lender import loans
+
+FEATURES = ["age", "savings"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    loans()[[*FEATURES, "merit"]].to_csv("plain.csv", index=False)
+    return tmp_path
+
+
+def edited(model, path, change):
+    """A .skops file with its schema changed by ``change(text)``."""
+    with (
+        zipfile.ZipFile(io.BytesIO(skops.dumps(model))) as source,
+        zipfile.ZipFile(path, "w") as to,
+    ):
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "schema.json":
+                content = change(content.decode()).encode()
+            to.writestr(name, content)
+
+
+def nodes(state):
+    """Every node of a schema, as the dict it is."""
+    if isinstance(state, dict):
+        if "__loader__" in state:
+            yield state
+        for part in state.values():
+            yield from nodes(part)
+    elif isinstance(state, list):
+        for part in state:
+            yield from nodes(part)
+
+
+def renamed(old, **new):
+    """A change of schema that rewrites the nodes of one name."""
+
+    def change(text):
+        schema = json.loads(text)
+        for node in nodes(schema):
+            if f"{node['__module__']}.{node['__class__']}" == old:
+                node.update(new)
+        return json.dumps(schema)
+
+    return change
+
+
+def fitted(first):
+    table = loans()
+    model = make_pipeline(FunctionTransformer(np.log1p), Ridge()).fit(
+        table[FEATURES], table["merit"]
+    )
+    model.steps[0][1].set_params(func=first)
+    return model
+
+
+def load(path, *names):
+    return loaded_model(Path(path), False, names, [])
+
+
+COMMANDS = {
+    "audit": [],
+    "impact": ["--erase", "3", "--id", "age"],
+    "recourse": ["--out", "issued.csv"],
+    "harden": ["--survive", "1"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_hostile_file_runs_nothing(folder, capsys, command):
+    """The attack that worked: a function of the shell, reached through a module of scikit-learn."""
+    hostile = fitted(subprocess.check_output)
+    hostile.steps[0][1].kw_args = {"args": ["/bin/sh", "-c", "touch pwned"]}
+    edited(
+        hostile,
+        "m.skops",
+        renamed("subprocess.check_output", __module__="sklearn.utils._testing"),
+    )
+    base = ["--train", "plain.csv", "--label", "merit", "--model-file", "m.skops"]
+    assert run([command, *base, *COMMANDS[command]]) == 2
+    said = capsys.readouterr()
+    assert "sklearn.utils._testing.check_output" in said.err
+    assert "not known to be safe" in said.err
+    assert "Traceback" not in said.err
+    assert sorted(p.name for p in folder.iterdir()) == ["m.skops", "plain.csv"]
+
+
+HOSTILE = {
+    "a function of numpy that reads files": ("numpy.log1p", {"__class__": "fromfile"}),
+    "a function of numpy that loads files": ("numpy.log1p", {"__class__": "load"}),
+    "a re-exported module": (
+        "numpy.log1p",
+        {"__module__": "sklearn.utils.fixes", "__class__": "sys"},
+    ),
+    "eval": ("numpy.log1p", {"__module__": "builtins", "__class__": "eval"}),
+    "a class as a function": (
+        "numpy.log1p",
+        {
+            "__loader__": "TypeNode",
+            "__module__": "sklearn.linear_model._ridge",
+            "__class__": "Ridge",
+        },
+    ),
+    "a class as a function, said to be one": (
+        "numpy.log1p",
+        {"__module__": "sklearn.linear_model._ridge", "__class__": "Ridge"},
+    ),
+    "a function of scikit-learn that is not listed": (
+        "numpy.log1p",
+        {"__module__": "sklearn.datasets", "__class__": "load_files"},
+    ),
+    "an object made by a function": (
+        "sklearn.linear_model._ridge.Ridge",
+        {"__module__": "sklearn.utils._testing", "__class__": "check_output"},
+    ),
+    "a dictionary made by a function": (
+        "builtins.dict",
+        {"__module__": "sklearn.utils._testing", "__class__": "check_output"},
+    ),
+    "a list that is no list": (
+        "builtins.list",
+        {"__module__": "sklearn.linear_model._ridge", "__class__": "Ridge"},
+    ),
+    "an array that is no array": (
+        "numpy.ndarray",
+        {"__module__": "numpy", "__class__": "memmap"},
+    ),
+    "a constructor": (
+        "sklearn.linear_model._ridge.Ridge",
+        {"__loader__": "ConstructorFromReduceNode"},
+    ),
+    "a method": (
+        "sklearn.linear_model._ridge.Ridge",
+        {"__loader__": "MethodNode", "content": {"func": "fit", "obj": {}}},
+    ),
+    "a loader nobody knows": ("numpy.log1p", {"__loader__": "EvalNode"}),
+    "a module that is only for tests": (
+        "numpy.log1p",
+        {"__module__": "sklearn.conftest", "__class__": "pytest"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_names_used_as_something_else_are_refused(folder, case):
+    old, new = HOSTILE[case]
+    edited(fitted(np.log1p), "m.skops", renamed(old, **new))
+    with pytest.raises(hf.HoldfastError, match="not known to be safe"):
+        load("m.skops")
+
+
+def test_a_name_said_a_second_time_in_the_old_format_is_refused(folder):
+    def change(text):
+        schema = json.loads(
+            renamed("numpy.log1p", content={"module_path": "os", "function": "system"})(text)
+        )
+        return json.dumps({**schema, "protocol": 0})
+
+    edited(fitted(np.log1p), "m.skops", change)
+    with pytest.raises(hf.HoldfastError, match="too old"):
+        load("m.skops")
+
+
+def test_partial_applications_are_refused(folder):
+    skops.dump(fitted(partial(np.add, 1)), "m.skops")
+    with pytest.raises(hf.HoldfastError, match="functools.partial"):
+        load("m.skops")
+
+
+def test_a_cache_folder_in_a_file_is_refused(folder):
+    model = fitted(np.log1p).set_params(memory="cache")
+    skops.dump(model, "m.skops")
+    with pytest.raises(hf.HoldfastError, match="memory"):
+        load("m.skops")
+
+
+def small():
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 3))
+    return X, X[:, 0] + rng.random(60) / 9
+
+
+ORDINARY = {
+    "a ufunc": make_pipeline(FunctionTransformer(np.log1p), LinearRegression()),
+    "forest": RandomForestRegressor(3, random_state=0),
+    "boosting": GradientBoostingRegressor(n_estimators=3, random_state=0),
+    "histogram boosting": HistGradientBoostingRegressor(max_iter=3, random_state=0),
+    "isolation forest": IsolationForest(n_estimators=5, random_state=0),
+    "neighbours": KNeighborsRegressor(algorithm="kd_tree"),
+    "neighbours in balls": KNeighborsRegressor(algorithm="ball_tree"),
+    "splines": make_pipeline(SplineTransformer(), Ridge()),
+    "one-hot": make_pipeline(OneHotEncoder(handle_unknown="ignore"), Ridge()),
+    "a loss": PoissonRegressor(),
+    "selection": make_pipeline(SelectKBest(f_regression, k=1), Ridge()),
+    "grid search": GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}, cv=2, scoring="r2"),
+    "ntk": hf.NTKRegressor(),
+    "wide": hf.WideReLURegressor(n_units=8, max_iter=20),
+}
+
+
+@pytest.mark.parametrize("case", ORDINARY)
+def test_ordinary_models_load_unasked(folder, case):
+    X, y = small()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a network that is stopped early says so
+        model = ORDINARY[case].fit(X, y)
+    skops.dump(model, "m.skops", compression=zipfile.ZIP_DEFLATED)
+    again = load("m.skops")
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-12)
+
+
+def test_classifiers_load_unasked(folder):
+    X, y = small()
+    for model in (CalibratedClassifierCV(LogisticRegression(), cv=2), hf.LSSVMClassifier()):
+        skops.dump(model.fit(X, y > np.median(y)), "m.skops")
+        np.testing.assert_array_equal(load("m.skops").predict(X), model.predict(X))
+
+
+def modules_of(package):
+    """Every module below a package that is not for tests; those that do not import are none."""
+    home = importlib.import_module(package)
+    yield home
+    for found in pkgutil.walk_packages(home.__path__, f"{package}.", onerror=lambda _: None):
+        parts = found.name.split(".")
+        if trust.NEVER_IMPORTED & set(parts) or parts[-1].startswith("__"):
+            continue
+        try:
+            yield importlib.import_module(found.name)
+        except ImportError:
+            continue
+
+
+LOADERS = [*trust.CONTAINERS, *trust.VALUES, "TypeNode", "FunctionNode", "ObjectNode", "TreeNode"]
+LOADERS += ["LossNode", "MethodNode", "PartialNode", "OperatorFuncNode"]
+LOADERS += ["ConstructorFromReduceNode", "CachedNode", "QuantileForestNode"]
+
+
+@pytest.mark.parametrize("package", ["sklearn", "holdfast", "numpy", "scipy.interpolate"])
+def test_nothing_reachable_from_a_trusted_package_leads_out_of_it(package):
+    """Every attribute of every module, in every role: what is accepted is a class of ours."""
+    listed = {
+        id(getattr(importlib.import_module(module), name))
+        for module, names in trust.FUNCTIONS.items()
+        for name in names
+    }
+    seen = accepted = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in modules_of(package):
+            for name in dir(module):
+                made = getattr(module, name, None)
+                for loader in LOADERS:
+                    if loader == "JsonNode":  # values in JSON, whatever the node is called
+                        continue
+                    seen += 1
+                    if not is_safe(Named(loader, module.__name__, name, "")):
+                        continue
+                    accepted += 1
+                    where = (loader, module.__name__, name, made)
+                    if loader == "FunctionNode":
+                        assert isinstance(made, np.ufunc) or id(made) in listed, where
+                        continue
+                    assert isinstance(made, type), where
+                    assert loader != "TypeNode", where  # no class where a function may stand
+                    own = made.__module__
+                    homes = ("sklearn", "holdfast", "scipy", "numpy", "builtins", "collections")
+                    assert own.split(".")[0] in homes, where
+                    if loader == "ObjectNode":
+                        assert own.split(".")[0] in ("sklearn", "holdfast", "scipy"), where
+                    if own.startswith("holdfast"):
+                        assert issubclass(made, sklearn.base.BaseEstimator), where
+    assert seen > 1_000
+    assert accepted > 10 or package == "scipy.interpolate"
+
+
+def test_every_name_of_a_file_is_seen():
+    """Also those that stand where loading would not look."""
+    node = {"__loader__": "FunctionNode", "__module__": "os", "__class__": "system"}
+    schema = {"content": [{"deep": {"__reduce__": {"args": node}}}], "unused": {"x": [node]}}
+    assert [n.full for n in named_in(schema)] == ["os.system"] * 2
+
+
+def test_keys_are_made_by_types_of_scalars_only():
+    key = {"module": "numpy", "name": "log1p", "key": "key_types"}
+    assert not is_safe(Named("FunctionNode", **key))
+    assert is_safe(Named("TypeNode", "builtins", "str", "key_types"))
+    assert not is_safe(Named("TypeNode", "builtins", "str", "func"))
+    assert not is_safe(Named("TypeNode", "sklearn.linear_model", "Ridge", "key_types"))
+
+
+def test_trust_says_what_it_means(folder):
+    skops.dump(fitted(np.fromfile), "m.skops")
+    with pytest.raises(hf.HoldfastError, match="--trust NAME"):
+        load("m.skops")
+    notes = []
+    loaded_model(Path("m.skops"), False, ["numpy.fromfile"], notes)
+    assert notes == ["Warning: numpy.fromfile in m.skops runs its own code: it is trusted by name."]
+
+
+def test_a_settings_file_cannot_allow_code(folder, capsys):
+    for line in ("allow_pickle = true", 'trust = ["os.system"]'):
+        Path("a.toml").write_text(f'train = "plain.csv"\nlabel = "merit"\n{line}\n')
+        assert run(["audit", "a.toml"]) == 2
+        assert "on the command line" in capsys.readouterr().err
+
+
+def spoilt(model, spoil):
+    """A copy of a model after its arrays of positions were changed."""
+    data = skops.dumps(model)
+    copy = skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+    spoil(copy)
+    return copy
+
+
+def _circle(model):
+    tree = model.estimators_[0].tree_
+    state = tree.__getstate__()
+    state["nodes"]["left_child"][0] = 0
+    tree.__setstate__(state)
+
+
+def _outside(model):
+    tree = model.estimators_[0].tree_
+    state = tree.__getstate__()
+    state["nodes"]["feature"][0] = 10**6
+    tree.__setstate__(state)
+
+
+def _histogram(model):
+    model._predictors[0][0].nodes["right"][0] = 2**30
+
+
+def _index(model):
+    state = list(model._tree.__getstate__())
+    state[1] = np.full_like(np.asarray(state[1]), 10**9)
+    model._tree.__setstate__(tuple(state))
+
+
+@pytest.mark.parametrize(
+    ("case", "spoil"),
+    [
+        ("forest", _circle),
+        ("forest", _outside),
+        ("histogram boosting", _histogram),
+        ("neighbours", _index),
+    ],
+)
+def test_trees_that_point_outside_themselves_are_refused(folder, case, spoil):
+    X, y = small()
+    skops.dump(spoilt(ORDINARY[case].fit(X, y), spoil), "m.skops")
+    with pytest.raises(hf.HoldfastError, match="points outside itself"):
+        load("m.skops")
+
+
+def test_archives_are_checked_before_they_are_unpacked(folder, monkeypatch):
+    X, y = small()
+    content = skops.dumps(Ridge().fit(X, y))
+
+    def written(**members):
+        with zipfile.ZipFile("m.skops", "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, part in members.items():
+                archive.writestr(name, part)
+
+    schema = zipfile.ZipFile(io.BytesIO(content)).read("schema.json")
+    written(**{"schema.json": schema, "../../etc/cron.d/x": b"x"})
+    with pytest.raises(hf.HoldfastError, match="leaves its folder"):
+        load("m.skops")
+    written(**{"schema.json": schema, "big.npy": bytes(10**6)})
+    monkeypatch.setattr(archives, "MOST_BYTES", 10**5)
+    with pytest.raises(hf.HoldfastError, match=r"KB and would unpack to 1\.0 MB.*HOLDFAST_MAX_UNP"):
+        load("m.skops")
+    monkeypatch.setattr(archives, "MOST_BYTES", 10**9)
+    monkeypatch.setattr(archives, "LARGE", 10**5)
+    with pytest.raises(hf.HoldfastError, match="more than 200 times its own size"):
+        load("m.skops")
+    monkeypatch.setenv("HOLDFAST_MAX_UNPACKED", "2MB")
+    with pytest.raises(hf.HoldfastError, match="is no array"):
+        load("m.skops")
+    monkeypatch.setenv("HOLDFAST_MAX_UNPACKED", "much")
+    with pytest.raises(hf.HoldfastError, match="a size like 8GB"):
+        load("m.skops")
+    monkeypatch.delenv("HOLDFAST_MAX_UNPACKED")
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 1)
+    with pytest.raises(hf.HoldfastError, match="2 members"):
+        load("m.skops")
+
+
+def test_arrays_and_archives_inside_an_archive_are_checked(folder, monkeypatch):
+    X, y = small()
+    schema = zipfile.ZipFile(io.BytesIO(skops.dumps(Ridge().fit(X, y)))).read("schema.json")
+    claims = io.BytesIO()
+    np.save(claims, np.zeros(3))
+    claim = claims.getvalue().replace(b"(3,), }     ", b"(3000000,), }", 1)
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as inner:
+        inner.writestr("data.npy", bytes(10**6))
+    monkeypatch.setattr(archives, "MOST_BYTES", 10**5)
+    for name, part, said in [
+        ("a.npy", claim, "not the array its header describes"),
+        ("a.npz", bomb.getvalue(), "would unpack to"),
+    ]:
+        with zipfile.ZipFile("m.skops", "w") as archive:
+            archive.writestr("schema.json", schema)
+            archive.writestr(name, part)
+        with pytest.raises(hf.HoldfastError, match=said):
+            load("m.skops")
+
+
+def test_parquet_files_are_checked_before_they_are_unpacked(folder, monkeypatch):
+    n = 300_000
+    pd.DataFrame({"a": np.zeros(n), "b": np.ones(n)}).to_parquet("t.parquet")
+    pd.DataFrame({"a": ["x" * 1000] * n}).to_parquet("long.parquet")
+    assert len(read_table("t.parquet")) == n
+    assert Path("long.parquet").stat().st_size < 10**5
+    with pytest.raises(
+        hf.HoldfastError, match=r"would unpack to 302\.\d MB.*HOLDFAST_MAX_UNPACKED"
+    ):
+        read_table("long.parquet")
+    monkeypatch.setenv("HOLDFAST_MAX_UNPACKED", "1GB")
+    assert read_table("long.parquet")["a"].str.len().eq(1000).all()
+    monkeypatch.setenv("HOLDFAST_MAX_UNPACKED", "1MB")
+    with pytest.raises(hf.HoldfastError, match=r"would unpack to 4\.8 MB; at most 1\.0 MB"):
+        read_table("t.parquet")
+
+
+def test_nothing_is_unpacked_because_of_a_name(folder):
+    with zipfile.ZipFile("t.csv.zip", "w") as archive:
+        archive.writestr("t.csv", "a,b\n1,2\n")
+    with pytest.raises(hf.HoldfastError):
+        read_table("t.csv.zip")
+
+
+def test_gzip_stops_at_the_limit(monkeypatch):
+    import gzip
+
+    assert archives.unzipped(gzip.compress(b"x" * 100), "'x'") == b"x" * 100
+    monkeypatch.setattr(archives, "MOST_BYTES", 10**5)
+    with pytest.raises(hf.HoldfastError, match="would unpack to"):
+        archives.unzipped(gzip.compress(bytes(10**6)), "'x'")
