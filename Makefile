@@ -9,11 +9,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
 
+# JOBS: tests at a time; "make test JOBS=0" runs them one after another in this process
+JOBS ?= auto
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --cov=holdfast --cov-report=term:skip-covered
 
 test-slow: $(VENV)/.test
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ import pandas as pd
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import holdfast as hf
-from holdfast.hardening.margin import margins
+from holdfast.audits.hardening.margin import margins
 from real_tables import NAMES, split
 
 pd.set_option("display.width", 200, "display.max_columns", 20, "display.max_colwidth", 30)

@@ -17,7 +17,7 @@ from sklearn.linear_model import LinearRegression
 from threadpoolctl import threadpool_limits
 
 import holdfast as hf
-from holdfast.models import kernels
+from holdfast.algebra import kernel_functions as kernels
 
 
 def seconds(work, repeat=1):

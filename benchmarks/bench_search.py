@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 
 import holdfast as hf
 from bench_models import gaussian_problem, seconds
+from holdfast.algebra.units import Units
 from holdfast.searches.attack import Attack
 from holdfast.searches.greedy import greedy
-from holdfast.searches.units import Units
 
 STEPS = 14
 
@@ -114,7 +114,7 @@ import resource, numpy as np, holdfast as hf
 from sklearn.linear_model import LinearRegression
 from holdfast.searches.attack import Attack
 from holdfast.searches.greedy import greedy
-from holdfast.searches.units import Units
+from holdfast.algebra.units import Units
 rng = np.random.default_rng(0)
 n, q = 60_000, 1_000
 X, Q = rng.normal(size=(n, 23)), rng.normal(size=(q, 23))
@@ -132,7 +132,7 @@ print(f"  n = {n:,}, q = {q:,}: {extra / (8 * n * q):.2f} copies of the (q, n) b
 STREAM = """
 import resource, sys, time, numpy as np, holdfast as hf
 from sklearn.linear_model import LinearRegression
-from holdfast.searches import problem
+from holdfast.algebra import sweeps as problem
 problem.RUNNING_COPY = 0
 n = int(sys.argv[1])
 rng = np.random.default_rng(0)

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+
+# one BLAS thread per worker: pytest-xdist gives every core a worker of its own
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 
 import numpy as np
 import pandas as pd
@@ -17,6 +22,11 @@ EXACT = 1e-8
 def relative_error(predicted, true):
     """Largest difference over the largest true value."""
     return np.max(np.abs(predicted - true)) / np.max(np.abs(true))
+
+
+def shown(value):
+    """An object as a test's id: the same in every run and every worker."""
+    return re.sub(r"function (\w+) at 0x[0-9a-f]+", r"\1", " ".join(str(value).split()))
 
 
 def pytest_terminal_summary(terminalreporter):

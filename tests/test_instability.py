@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 import holdfast as hf
 from conftest import relative_error
-from holdfast import bounds
+from holdfast import propositions as bounds
 from holdfast.instability import first_order_recourse
 
 
@@ -110,7 +110,7 @@ def test_proposition_3(rng):
     found = bounds.outcome_kernel(model, Q)
     np.testing.assert_allclose(found.measured, worst_outcome(model, Q), rtol=1e-8)
     assert np.all(found.ratio >= 1)
-    from holdfast.models.kernels import ntk
+    from holdfast.algebra.kernel_functions import ntk
 
     G = np.linalg.inv(ntk(X, X) + 2.0 * np.eye(30))
     d = G * (G @ y) / np.diag(G)

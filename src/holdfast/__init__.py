@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.audits import audit
+    from holdfast.audits.hardening import harden
+    from holdfast.audits.hardening.result import Hardening
+    from holdfast.audits.impacts import Impact, impact
     from holdfast.audits.result import Audit
-    from holdfast.data import Dataset
     from holdfast.datasets import load_dataset
+    from holdfast.datasets.dataset import Dataset
     from holdfast.errors import (
         DataMismatchError,
         DriftWarning,
@@ -21,9 +24,9 @@ if TYPE_CHECKING:
         SingularDeletionError,
         UnsupportedModelError,
     )
-    from holdfast.hardening import harden
-    from holdfast.hardening.result import Hardening
-    from holdfast.impacts import Impact, impact
+    from holdfast.estimators.lssvm import LSSVMClassifier
+    from holdfast.estimators.ntk import NTKRegressor
+    from holdfast.estimators.wide import WideReLURegressor
     from holdfast.instability import (
         Instability,
         action_instability,
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
         outcome_instability,
     )
     from holdfast.models.erasable import ErasableModel, erasable
-    from holdfast.models.kernel import LSSVMClassifier, NTKRegressor
-    from holdfast.models.wide import WideReLURegressor
     from holdfast.proofs import certify
     from holdfast.proofs.result import Proof
     from holdfast.recourse import find_recourse
@@ -48,7 +49,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Audit": "holdfast.audits.result",
     "audit": "holdfast.audits",
-    "Dataset": "holdfast.data",
+    "Dataset": "holdfast.datasets.dataset",
     "load_dataset": "holdfast.datasets",
     "DataMismatchError": "holdfast.errors",
     "DriftWarning": "holdfast.errors",
@@ -57,18 +58,18 @@ _HOME = {
     "UnsupportedModelError": "holdfast.errors",
     "ErasableModel": "holdfast.models.erasable",
     "erasable": "holdfast.models.erasable",
-    "Hardening": "holdfast.hardening.result",
-    "harden": "holdfast.hardening",
-    "Impact": "holdfast.impacts",
-    "impact": "holdfast.impacts",
+    "Hardening": "holdfast.audits.hardening.result",
+    "harden": "holdfast.audits.hardening",
+    "Impact": "holdfast.audits.impacts",
+    "impact": "holdfast.audits.impacts",
     "Instability": "holdfast.instability",
     "action_instability": "holdfast.instability",
     "invalidation_rate": "holdfast.instability",
     "outcome_instability": "holdfast.instability",
-    "LSSVMClassifier": "holdfast.models.kernel",
-    "NTKRegressor": "holdfast.models.kernel",
+    "LSSVMClassifier": "holdfast.estimators.lssvm",
+    "NTKRegressor": "holdfast.estimators.ntk",
     "Plan": "holdfast.searches.plan",
-    "WideReLURegressor": "holdfast.models.wide",
+    "WideReLURegressor": "holdfast.estimators.wide",
     "search": "holdfast.searches",
     "Actionability": "holdfast.recourse.actionability",
     "Feature": "holdfast.recourse.rules",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Real
 from typing import Any
 
@@ -78,3 +79,15 @@ def budget_of(max_deletions: Any, n: int, unit: str, name: str = "max_deletions"
             f"got {max_deletions!r}"
         )
     return int(max_deletions)
+
+
+def positive_number(name: str, value: Any) -> None:
+    """Refuse what is not a finite number above 0."""
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
+        raise HoldfastError(f"{name} must be a number above 0, got {value!r}")
+
+
+def near_name(name: Any, known: Iterable[Any]) -> str:
+    """What a misspelt name may have meant, as the end of a message."""
+    near = difflib.get_close_matches(str(name), [str(k) for k in known], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.arguments import finite_score, generator_of
+from holdfast.algebra.rows import Array, take
+from holdfast.algebra.units import Units
+from holdfast.arguments import finite_score, generator_of, positive_number
 from holdfast.audits.explanation import (
     action_shift,
     agreement,
@@ -30,18 +32,15 @@ from holdfast.audits.result import Audit
 from holdfast.errors import HoldfastError
 from holdfast.instability import points_of
 from holdfast.models.erasable import ErasableModel, refuse_other_models
-from holdfast.models.inputs import positive_number, take
 from holdfast.models.kernel import KernelCore
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
-from holdfast.models.rows import Array
 from holdfast.proofs import certify as prove
 from holdfast.proofs.result import Proof
 from holdfast.recourse import target_of
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search as look_for
 from holdfast.searches.plan import Plan
-from holdfast.searches.units import Units
 
 #: seconds for the ceiling on what one set of deletions breaks of all recourses together
 JOINT_SECONDS = 10.0

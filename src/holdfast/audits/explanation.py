@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast import bounds as propositions
+from holdfast import propositions
+from holdfast.algebra.rows import Array, Positions, take
 from holdfast.errors import HoldfastError
 from holdfast.instability import action_instability
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.inputs import take
 from holdfast.models.refit import RefitCore
-from holdfast.models.rows import Array, Positions
 from holdfast.models.wide import WideCore
 from holdfast.recourse import METHODS, find_recourse
 from holdfast.recourse.result import Recourse

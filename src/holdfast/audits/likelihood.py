@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.algebra.rows import Array, Positions, as_text
+from holdfast.algebra.units import Units
 from holdfast.audits.refits import Refits
 from holdfast.errors import HoldfastError
 from holdfast.models.refit import RefitCore
-from holdfast.models.rows import Array, Positions, as_text
 from holdfast.searches import search
 from holdfast.searches.greedy import median_margin
 from holdfast.searches.plan import Plan
-from holdfast.searches.units import Units
 
 DAYS = {"day": 1.0, "week": 7.0, "month": 365.25 / 12, "year": 365.25}
 

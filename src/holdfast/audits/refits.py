@@ -10,10 +10,9 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
+from holdfast.algebra.rows import Array, Positions, take
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.inputs import take
-from holdfast.models.rows import Array, Positions
 
 #: called with a stage, how much of it is done, and how much there is
 Progress = Callable[[str, int, int], None]

@@ -141,7 +141,7 @@ class Audit:
 
         An HTML page if the path ends in ``.html``, else a folder of CSV files.
         """
-        from holdfast.report.cases import write_case_file
+        from holdfast.report.case_file import write_case_file
 
         with Outputs() as out:
             write_case_file(self, path, out)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast.audits.likelihood import Band as DrawnBand
-from holdfast.models.inputs import final_step
+from holdfast.models.pipelines import final_step
 from holdfast.report.schema import (
     FEWEST,
     ActionPart,

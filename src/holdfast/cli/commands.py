@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from holdfast.audits import audit
+from holdfast.audits.hardening import harden
+from holdfast.audits.hardening.result import Hardening
 from holdfast.audits.likelihood import erasures_in
+from holdfast.cases.loading import Case, load_case
+from holdfast.cases.settings import TEMPLATE, Settings, made, threshold
 from holdfast.cli import screen
-from holdfast.cli.loading import Case, load_case
-from holdfast.cli.settings import TEMPLATE, Settings, made, threshold
 from holdfast.errors import HoldfastError
 from holdfast.files import PRIVATE, Outputs, writable, writable_folder
-from holdfast.hardening import harden
-from holdfast.hardening.result import Hardening
 from holdfast.report import hardening_page, page
-from holdfast.report.cases import write_case_file
+from holdfast.report.case_file import write_case_file
 from holdfast.report.schema import AuditSummary, HardeningPart, ImpactSummary
 from holdfast.report.tables import write_tables
 from holdfast.report.words import at_most, people

@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 
 from holdfast import __version__
+from holdfast.audits.impacts import Impact, impact
+from holdfast.cases.files import belongs_to, ids_in
+from holdfast.cases.loading import Case
 from holdfast.cases.modelfile import save_model
+from holdfast.cases.settings import Settings, made
 from holdfast.cli import screen
 from holdfast.cli.commands import check_outputs, loaded
-from holdfast.cli.files import belongs_to, ids_in
-from holdfast.cli.loading import Case
-from holdfast.cli.settings import Settings, made
 from holdfast.errors import HoldfastError
 from holdfast.files import PRIVATE, Outputs
-from holdfast.impacts import Impact, impact
 from holdfast.recourse.actionability import Actionability
-from holdfast.report.cases import impact_page, write_private_tables
+from holdfast.report.case_file import impact_page, write_private_tables
 from holdfast.report.schema import BrokenPart, ImpactSummary
 from holdfast.tables import is_parquet, read_table
 

@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-Kind = Literal["linear", "ridge", "logistic", "ntk", "lssvm", "mlp", "boosting"]
-Finder = Literal["scfe", "dice", "dice-random", "cem", "growing-spheres", "actionable"]
-Searcher = Literal["best", "greedy", "greedy-count", "greedy-soft", "influence", "gates", "optimal"]
+from holdfast.cases.kinds import Finder, Kind, Searcher
 
 DATA, MODEL, PROMISES = "The table", "The model", "People and promises"
 WORK, OUTPUT = "The work", "Output"

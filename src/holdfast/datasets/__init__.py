@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.data import Dataset
+from holdfast.arguments import near_name
 from holdfast.datasets import admission, bundled, cache, compas, diabetes, heloc
+from holdfast.datasets.dataset import Dataset
 from holdfast.datasets.sources import Source, given_file, raw_bytes
 from holdfast.errors import HoldfastError
-from holdfast.models.inputs import near_name
 
 #: each says its SOURCE, its TASKS and the RULES of what can change, and cleans the raw bytes
 FETCHED: dict[str, ModuleType] = {

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets as sklearn_datasets
 
-from holdfast.data import Dataset
+from holdfast.datasets.dataset import Dataset
 from holdfast.recourse.actionability import Actionability
 
 

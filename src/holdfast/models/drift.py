@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdfast.algebra.rows import Array
 from holdfast.errors import DataMismatchError
-from holdfast.models.rows import Array
 
 #: drift, in standard deviations of the training scores, worth a warning
 WORTH_A_WARNING = 0.01

@@ -13,17 +13,20 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from holdfast.algebra.deletions import Deletions, LowRankDeletions
+from holdfast.algebra.reweighting import Reweighted
+from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text, take
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
-from holdfast.models import inputs
-from holdfast.models.deletions import Deletions, LowRankDeletions
 from holdfast.models.drift import spread_of
 from holdfast.models.families import family_of
 from holdfast.models.kernel import KernelCore
 from holdfast.models.linear import LinearCore
+from holdfast.models.pipelines import final_step, fitted_names, flattened, refitted, wants_frames
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
-from holdfast.models.reweighting import Reweighted
-from holdfast.models.rows import Array, Positions, TrainingRows, as_text
+from holdfast.models.training import in_order, numbers, oriented_target, subject_ids
+from holdfast.models.training import table as checked_table
+from holdfast.models.training import weights as checked_weights
 
 
 def erasable(
@@ -116,19 +119,19 @@ class ErasableModel:
         sample_weight: Any = None,
         favourable: Any = 1,
     ):
-        fitted = inputs.flattened(fitted)
-        final = inputs.final_step(fitted)
+        fitted = flattened(fitted)
+        final = final_step(fitted)
         self.estimator, self.favourable = fitted, favourable
-        self.X = inputs.table(X, "X").copy()  # what the caller does with X later is no news to us
+        self.X = checked_table(X, "X").copy()  # what the caller does with X later is no news to us
         n = len(self.X)
-        self.feature_names = inputs.fitted_names(fitted)
-        self._takes_frames = inputs.wants_frames(fitted, self.X)
+        self.feature_names = fitted_names(fitted)
+        self._takes_frames = wants_frames(fitted, self.X)
         if self.feature_names is None and isinstance(self.X, pd.DataFrame):
             self.feature_names = list(self.X.columns)
-        self.y, oriented, codes, sign = inputs.oriented_target(final, y, n, favourable)
-        self.sample_weight = inputs.weights(sample_weight, n)
+        self.y, oriented, codes, sign = oriented_target(final, y, n, favourable)
+        self.sample_weight = checked_weights(sample_weight, n)
         weights = np.ones(n) if self.sample_weight is None else self.sample_weight
-        self.rows = TrainingRows(n, inputs.subject_ids(subjects, n), codes, self.sample_weight)
+        self.rows = TrainingRows(n, subject_ids(subjects, n), codes, self.sample_weight)
         self._preprocessing: Preprocessing | None = None
         if isinstance(fitted, Pipeline) and len(fitted.steps) > 1:
             self._preprocessing = Preprocessing(fitted[:-1])
@@ -137,7 +140,7 @@ class ErasableModel:
         self.family: Any = family
         if family is RefitCore:
             self.core: Any = RefitCore(fitted, self.rows, sign, reason)
-            self.core.scores(inputs.take(self._queries(self.X, "X"), slice(0, 2)))
+            self.core.scores(take(self._queries(self.X, "X"), slice(0, 2)))
             return
         if family is KernelCore and codes is not None:
             oriented = 2.0 * oriented - 1.0
@@ -169,9 +172,7 @@ class ErasableModel:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return inputs.refitted(
-                    self.estimator, X.copy(), y, weights, refit_preprocessing, warm
-                )
+                return refitted(self.estimator, X.copy(), y, weights, refit_preprocessing, warm)
         except (ValueError, TypeError) as failure:
             raise HoldfastError(
                 f"{type(self._final).__name__} cannot be refitted on {len(y)} of the "
@@ -249,7 +250,7 @@ class ErasableModel:
         Returns
         -------
         Deletions
-            Its :meth:`~holdfast.models.deletions.Deletions.effect` takes rows or subjects.
+            Its :meth:`~holdfast.algebra.deletions.Deletions.effect` takes rows or subjects.
             The preprocessing of a pipeline is frozen in it; :meth:`without` refits it too.
         """
         if of not in ("scores", "gradients"):
@@ -307,16 +308,16 @@ class ErasableModel:
         self, rows: Positions, *, refit_preprocessing: bool = True, start: str = "fitted"
     ) -> ErasableModel:
         """The same model fitted on these rows, each as often as named: a bootstrap sample, say."""
-        X, y = inputs.take(self.X, rows), self.y[rows]
+        X, y = take(self.X, rows), self.y[rows]
         weights = None if self.sample_weight is None else self.sample_weight[rows]
         warm = None
         if start == "fitted" and hasattr(self.core, "polished"):
             warm = self.core.polished()
             if hasattr(self._final, "feature_names_in_"):
                 warm.feature_names_in_ = self._final.feature_names_in_
-        refitted = self._refitted(self._queries(X, "X"), y, weights, refit_preprocessing, warm)
+        fresh = self._refitted(self._queries(X, "X"), y, weights, refit_preprocessing, warm)
         ids = None if self.rows.subjects is None else self.rows.subjects[rows]
-        return ErasableModel(refitted, X, y, ids, weights, self.favourable)
+        return ErasableModel(fresh, X, y, ids, weights, self.favourable)
 
     @cached_property
     def row_ids(self) -> list[str]:
@@ -363,7 +364,7 @@ class ErasableModel:
         Reweighted
             Its ``scores``, ``derivatives`` and ``pullback`` take queries like this model's.
         """
-        weights = inputs.weights(omega, self.rows.n, "omega")
+        weights = checked_weights(omega, self.rows.n, "omega")
         if weights is None:
             raise HoldfastError("omega is missing: one weight per training row")
         self.rows.refuse_if_too_much(np.flatnonzero(weights == 0))
@@ -429,7 +430,7 @@ class ErasableModel:
 
     @property
     def _final(self) -> Any:
-        return inputs.final_step(self.estimator)
+        return final_step(self.estimator)
 
     @cached_property
     def training_scores(self) -> Array:
@@ -460,17 +461,13 @@ class ErasableModel:
 
     def in_columns(self, table: pd.DataFrame, what: str) -> pd.DataFrame:
         """A frame's columns in the model's order; others are refused by name."""
-        return (
-            table
-            if self.feature_names is None
-            else inputs.in_order(table, self.feature_names, what)
-        )
+        return table if self.feature_names is None else in_order(table, self.feature_names, what)
 
     def _queries(self, Q: Any, what: str = "the queries") -> Any:
         """``Q`` as the estimator takes it: a frame with its columns in order, or an array."""
-        table = inputs.table(Q, what)
+        table = checked_table(Q, what)
         if isinstance(table, pd.DataFrame) and self.feature_names is not None:
-            table = inputs.in_order(table, self.feature_names, what)
+            table = in_order(table, self.feature_names, what)
         if table.shape[1] != self.X.shape[1]:
             raise HoldfastError(
                 f"{what} have {table.shape[1]} columns, the model was fitted on {self.X.shape[1]}"
@@ -487,7 +484,7 @@ class ErasableModel:
         if self.family is RefitCore:
             return queries
         if self._preprocessing is None:
-            return inputs.numbers(queries)
+            return numbers(queries)
         if len(queries) == 0:
             return np.zeros((0, self._final.n_features_in_))
         return self._preprocessing.transform(queries)

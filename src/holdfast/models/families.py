@@ -12,14 +12,18 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from holdfast.errors import UnsupportedModelError
-from holdfast.models import inputs, kernel, linear, logistic, network
-from holdfast.models.kernel import KernelCore, LSSVMClassifier, NTKRegressor
+from holdfast.estimators.lssvm import LSSVMClassifier
+from holdfast.estimators.ntk import NTKRegressor
+from holdfast.estimators.wide import WideReLURegressor
+from holdfast.models import kernel, linear, logistic, network
+from holdfast.models.kernel import KernelCore
 from holdfast.models.linear import LinearCore
 from holdfast.models.logistic import LogisticCore
 from holdfast.models.network import NetworkCore
+from holdfast.models.pipelines import cross_fits
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
-from holdfast.models.wide import WideCore, WideReLURegressor
+from holdfast.models.wide import WideCore
 
 #: which family an estimator belongs to; any other estimator is only refitted
 FAMILIES: dict[type, Any] = {
@@ -59,7 +63,7 @@ def family_of(final: Any, preprocessing: Preprocessing | None) -> tuple[Any, str
         raise UnsupportedModelError(
             f"{type(final).__name__} was fitted on {_n_targets(final)} targets; one is supported"
         )
-    if preprocessing is not None and inputs.cross_fits(preprocessing.transformer):
+    if preprocessing is not None and cross_fits(preprocessing.transformer):
         reason = (
             "a TargetEncoder shows the training rows other values than it shows anybody else, so "
             "the model's own features are not known"

@@ -9,7 +9,7 @@ and with :math:`C = K(X̌, X) G`, :math:`P = G`, :math:`r = α` any score falls 
 :math:`C_{:S} P_{SS}^{-1} r_S`. For one row this is the theorem of Zhang and Zhang; with the
 bordered system of the LS-SVM (bias), :math:`P = G − ooᵀ/t`, it is that of Cawley and Talbot.
 
-Rows that occur more than once are worked with once (:class:`~holdfast.models.dual.Repeats`).
+Rows that occur more than once are worked with once (:class:`~holdfast.algebra.dual.Repeats`).
 Sample weights enter symmetrically, :math:`Ω^{1/2} K Ω^{1/2} + βI`, which allows a weight of 0.
 """
 
@@ -18,192 +18,20 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from scipy import linalg
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from holdfast.algebra import kernel_functions
+from holdfast.algebra.deletions import KernelDeletions
+from holdfast.algebra.dual import DualInverse, RepeatedInverse, Repeats
+from holdfast.algebra.reweighting import Reweighted
+from holdfast.algebra.rows import Array, Positions, TrainingRows
 from holdfast.errors import DataMismatchError
-from holdfast.models import kernels
-from holdfast.models.deletions import KernelDeletions
-from holdfast.models.dual import DualInverse, RepeatedInverse, Repeats, cholesky_in_place
-from holdfast.models.inputs import positive_number
-from holdfast.models.reweighting import Reweighted
-from holdfast.models.rows import Array, Positions, TrainingRows
-
-#: queries scored at a time, so that K(X̌, X) never holds more than these rows
-_QUERIES = 1024
-
-
-def _expand(kernel: kernels.Kernel, Q: Array, X: Array, alpha: Array) -> Array:
-    """``K(Q, X) α`` in blocks of queries."""
-    scores = [
-        kernel(Q[start : start + _QUERIES], X) @ alpha for start in range(0, len(Q), _QUERIES)
-    ]
-    return np.concatenate(scores) if scores else np.zeros(0)
-
-
-def _solve(
-    kernel: kernels.Kernel, X: Array, y: Array, weights: Array | None, beta: float, bias: bool
-) -> tuple[Array, float]:
-    """Dual weights and bias of the weighted problem, by one Cholesky factorisation in place."""
-    positive_number("beta", beta)
-    repeats = Repeats.worth_using(X, weights)
-    if repeats is not None:
-        matrix = repeats.matrix(kernel.gram(repeats.points), beta)
-        inverse = RepeatedInverse(matrix, repeats, beta, ones=np.ones(len(X)) if bias else None)
-        return inverse.solve(y), float(inverse.bias_weights @ y)
-    root = np.ones(len(X)) if weights is None else np.sqrt(weights)
-    matrix = kernel.gram(X)
-    if weights is not None:
-        matrix *= root[:, None]
-        matrix *= root
-    matrix[np.diag_indices_from(matrix)] += beta
-    factor = cholesky_in_place(matrix)
-    right = np.column_stack([root * y, root]) if bias else (root * y)[:, None]
-    half = linalg.solve_triangular(factor, right, lower=True, check_finite=False)
-    both = linalg.solve_triangular(factor, half, lower=True, trans=1, check_finite=False)
-    b = float((root @ both[:, 0]) / (root @ both[:, 1])) if bias else 0.0
-    return root * (both[:, 0] - b * both[:, -1]), b
-
-
-class NTKRegressor(RegressorMixin, BaseEstimator):
-    r"""Ridge regression with the neural tangent kernel of the two-layer ReLU network.
-
-    The infinitely wide limit of :math:`f(x) = k^{-1/2} Σ_j a_j \mathrm{relu}(w_jᵀ x)` trained on
-    squared loss; the model the paper studies networks through. It has no bias: add a constant
-    column to the features if the labels are far from 0.
-
-    Parameters
-    ----------
-    beta : float, default=5.0
-        Ridge added to the kernel matrix.
-
-    Attributes
-    ----------
-    X_fit_ : ndarray of shape (n, d)
-        Training rows.
-    dual_coef_ : ndarray of shape (n,)
-        Dual weights ``Ω^½ (Ω^½ K Ω^½ + βI)⁻¹ Ω^½ y``.
-
-    Examples
-    --------
-    >>> import holdfast as hf
-    >>> from sklearn.datasets import load_diabetes
-    >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = hf.NTKRegressor(beta=0.1).fit(X, y - y.mean())
-    >>> round(model.score(X, y - y.mean()), 2)
-    0.54
-    """
-
-    def __init__(self, beta: float = 5.0):
-        self.beta = beta
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Solve for the dual weights; ``sample_weight`` is the paper's ω, real-valued."""
-        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-        y = y.astype(np.float64)
-        self.dual_coef_, _ = _solve(kernels.ntk, X, y, sample_weight, self.beta, bias=False)
-        self.X_fit_ = X
-        return self
-
-    def predict(self, X: Any) -> Array:
-        """Scores ``K(X, X_fit_) · dual_coef_``."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        return _expand(kernels.ntk, X, self.X_fit_, self.dual_coef_)
-
-
-class LSSVMClassifier(ClassifierMixin, BaseEstimator):
-    r"""Least-squares support vector machine with a Gaussian kernel and a bias.
-
-    Ridge regression on labels ±1 in the feature space of
-    :math:`K(x, x') = \exp(−γ ‖x − x'‖²)`, the bias not penalised.
-
-    Parameters
-    ----------
-    gamma : float, default=1.0
-        Kernel width, in scikit-learn's convention: larger is narrower.
-    beta : float, default=1.0
-        Ridge added to the kernel matrix.
-
-    Attributes
-    ----------
-    X_fit_ : ndarray of shape (n, d)
-    dual_coef_ : ndarray of shape (n,)
-    intercept_ : float
-    classes_ : ndarray of shape (2,)
-
-    Examples
-    --------
-    >>> import holdfast as hf
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.preprocessing import minmax_scale
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = hf.LSSVMClassifier().fit(minmax_scale(X), y)
-    >>> round(model.score(minmax_scale(X), y), 2)
-    0.98
-    """
-
-    def __init__(self, gamma: float = 1.0, beta: float = 1.0):
-        self.gamma = gamma
-        self.beta = beta
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Solve the bordered system; ``sample_weight`` is the paper's ω, real-valued."""
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-            present = len(np.unique(codes[sample_weight > 0]))
-        else:
-            present = len(self.classes_)
-        if len(self.classes_) > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is "
-                f"multiclass: {len(self.classes_)} classes."
-            )
-        if present < 2:
-            raise ValueError(
-                f"LSSVMClassifier needs samples of two classes, got {present} class"
-                " with positive weight."
-            )
-        self.dual_coef_, self.intercept_ = _solve(
-            self._kernel(), X, np.where(codes == 1, 1.0, -1.0), sample_weight, self.beta, bias=True
-        )
-        self.X_fit_ = X
-        return self
-
-    def _kernel(self) -> kernels.Kernel:
-        positive_number("gamma", self.gamma)
-        return kernels.gaussian(self.gamma)
-
-    def decision_function(self, X: Any) -> Array:
-        """Signed scores, positive for ``classes_[1]``."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        return _expand(self._kernel(), X, self.X_fit_, self.dual_coef_) + self.intercept_
-
-    def predict(self, X: Any) -> Any:
-        """The class of the larger score."""
-        above = self.decision_function(X) > 0
-        return self.classes_[above.astype(int)]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+from holdfast.estimators.dual_fit import expansion
+from holdfast.estimators.lssvm import LSSVMClassifier
+from holdfast.estimators.ntk import NTKRegressor
 
 
 class KernelCore:
@@ -287,7 +115,7 @@ class KernelCore:
 
     def scores(self, X: Array) -> Array:
         """``K(X̌, X) α + b``."""
-        return _expand(self.kernel, X, self._points, self._sums) + self.intercept
+        return expansion(self.kernel, X, self._points, self._sums) + self.intercept
 
     def training_scores(self) -> Array:
         """The scores of the training rows, from the dual weights: ``y − βα/ω``."""
@@ -362,7 +190,7 @@ class KernelCore:
             return pulled[0] * residuals
 
         return Reweighted(
-            scores=lambda X: _expand(self.kernel, X, self.X, alpha) + intercept,
+            scores=lambda X: expansion(self.kernel, X, self.X, alpha) + intercept,
             pullback=pullback,
             derivatives=derivatives,
         )
@@ -417,12 +245,7 @@ class KernelCore:
 
     def scores_of(self, X: Array, sums: Array, biases: Array) -> Array:
         """The scores of ``X`` by each of the fits of :meth:`fits_without` (sets, q)."""
-        return np.concatenate(
-            [
-                self.kernel(X[start : start + _QUERIES], self._points) @ sums + biases
-                for start in range(0, len(X), _QUERIES)
-            ]
-        ).T
+        return (expansion(self.kernel, X, self._points, sums) + biases).T
 
     def with_fit(self, sums: Array, bias: float) -> KernelCore:
         """The same with the scores and gradients of one of those fits, and nothing else of it."""
@@ -458,13 +281,13 @@ def _ill_conditioned(condition: float) -> str | None:
     )
 
 
-def _kernel_of(estimator: Any, d: int) -> tuple[kernels.Kernel, float, bool]:
+def _kernel_of(estimator: Any, d: int) -> tuple[kernel_functions.Kernel, float, bool]:
     """Kernel, ridge, and whether there is a bias."""
     if isinstance(estimator, NTKRegressor):
-        return kernels.ntk, float(estimator.beta), False
+        return kernel_functions.ntk, float(estimator.beta), False
     if isinstance(estimator, LSSVMClassifier):
         return estimator._kernel(), float(estimator.beta), True
-    found = kernels.of_kernel_ridge(estimator, d)
+    found = kernel_functions.of_kernel_ridge(estimator, d)
     assert found is not None
     return found, float(np.ravel(estimator.alpha)[0]), False
 
@@ -473,7 +296,7 @@ def unsupported(estimator: Any) -> str | None:
     """Why an estimator of this family has no algebra, if so."""
     if not isinstance(estimator, KernelRidge):
         return None
-    if kernels.of_kernel_ridge(estimator, 1) is None and estimator.kernel != "linear":
+    if kernel_functions.of_kernel_ridge(estimator, 1) is None and estimator.kernel != "linear":
         return "only the kernels linear, rbf, poly (polynomial) and laplacian are supported"
     if not float(np.ravel(estimator.alpha)[0]) > 0:
         return "it has no ridge (alpha must be above 0)"

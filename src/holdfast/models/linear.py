@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from holdfast.algebra.deletions import FLOOR, LowRankDeletions
+from holdfast.algebra.design import Design, LinearScores, centre_of, features, functional_features
+from holdfast.algebra.reweighting import Reweighted
+from holdfast.algebra.rows import Array, Positions, TrainingRows
 from holdfast.errors import DataMismatchError, SingularDeletionError
-from holdfast.models.deletions import FLOOR, LowRankDeletions
-from holdfast.models.design import Design, LinearScores, centre_of, features, functional_features
 from holdfast.models.drift import spread_of, warning_of
-from holdfast.models.reweighting import Reweighted
-from holdfast.models.rows import Array, Positions, TrainingRows
 
 
 class LinearCore(LinearScores):

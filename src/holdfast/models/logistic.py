@@ -23,12 +23,12 @@ from scipy import linalg
 from scipy.special import expit, log_expit
 from sklearn.utils.class_weight import compute_class_weight
 
+from holdfast.algebra.deletions import LowRankDeletions
+from holdfast.algebra.design import Design, LinearScores, centre_of, features, functional_features
+from holdfast.algebra.reweighting import Reweighted
+from holdfast.algebra.rows import Array, Positions, TrainingRows
 from holdfast.errors import HoldfastError, UnsupportedModelError
-from holdfast.models.deletions import LowRankDeletions
-from holdfast.models.design import Design, LinearScores, centre_of, features, functional_features
 from holdfast.models.drift import drift_between, gradient_share, judge
-from holdfast.models.reweighting import Reweighted
-from holdfast.models.rows import Array, Positions, TrainingRows
 
 
 class LogisticCore(LinearScores):

@@ -27,11 +27,11 @@ import numpy as np
 from scipy import linalg
 from scipy.special import expit, log_expit
 
+from holdfast.algebra.deletions import LowRankDeletions
+from holdfast.algebra.reweighting import Reweighted
+from holdfast.algebra.rows import Array, Positions, TrainingRows
 from holdfast.errors import UnsupportedModelError
-from holdfast.models.deletions import LowRankDeletions
 from holdfast.models.drift import drift_between, gradient_share, judge
-from holdfast.models.reweighting import Reweighted
-from holdfast.models.rows import Array, Positions, TrainingRows
 
 Activation = Callable[[Array], tuple[Array, Array, Array]]
 

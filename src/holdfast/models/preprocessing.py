@@ -29,8 +29,8 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from holdfast.algebra.rows import Array
 from holdfast.errors import HoldfastError, UnsupportedModelError
-from holdfast.models.rows import Array
 
 #: (fitted transformer, its input, gradient (…, q, columns out)) → gradient (…, q, columns in)
 Pullback = Callable[[Any, Any, Array], Array]

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.algebra.rows import Array, TrainingRows
 from holdfast.errors import HoldfastError, UnsupportedModelError
-from holdfast.models.rows import Array, TrainingRows
 
 #: probabilities are kept this far from 0 and 1, so that log-odds stay finite (±13.8)
 CLIP = 1e-6

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.arguments import near_name
 from holdfast.datasets import load_dataset, path_with, source_of
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs
-from holdfast.models.inputs import near_name
 from holdfast.paper import drawing, notions
 from holdfast.paper.claims import Verdict, as_markdown, verdicts
 from holdfast.paper.runner import FIGURES, run

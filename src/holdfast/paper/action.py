@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.algebra.rows import Array, Positions
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.kernel import KernelCore
-from holdfast.models.rows import Array, Positions
 from holdfast.paper.cases import BEST, FREE, Case, over_folds
 from holdfast.paper.settings import Cell, Scale, scfe_cells
 from holdfast.recourse import find_recourse

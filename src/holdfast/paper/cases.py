@@ -17,12 +17,14 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neural_network import MLPClassifier
 
+from holdfast.algebra.rows import Array, Positions
 from holdfast.datasets import load_dataset
+from holdfast.estimators.lssvm import LSSVMClassifier
+from holdfast.estimators.ntk import NTKRegressor
 from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.models.kernel import KernelCore, LSSVMClassifier, NTKRegressor
+from holdfast.models.kernel import KernelCore
 from holdfast.models.logistic import LogisticCore
 from holdfast.models.network import NetworkCore
-from holdfast.models.rows import Array, Positions
 from holdfast.paper.settings import DELETIONS, FOLDS, Scale
 from holdfast.recourse import find_recourse
 from holdfast.recourse.actionability import Actionability

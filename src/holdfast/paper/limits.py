@@ -9,12 +9,12 @@ import numpy as np
 from scipy.stats import rankdata, spearmanr
 from sklearn.linear_model import LinearRegression
 
-from holdfast import bounds
-from holdfast.bounds import Bound
+from holdfast import propositions
 from holdfast.errors import UnsupportedModelError
 from holdfast.models.erasable import erasable
 from holdfast.paper.cases import Case
 from holdfast.paper.settings import Cell, Scale, scfe_cells
+from holdfast.propositions import Bound
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
@@ -33,18 +33,18 @@ def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
         return []
     records = _critical(case, cell)
     if cell.model == "ntk":
-        return records + _said(cell, bounds.outcome_kernel(case.model, points))
+        return records + _said(cell, propositions.outcome_kernel(case.model, points))
     goal = case.target + cell.overshoot * case.model.score_unit
-    records += _said(cell, bounds.outcome_linear(case.model, points))
+    records += _said(cell, propositions.outcome_linear(case.model, points))
     records += _factors(case, cell, people, goal)
-    records += _said(cell, bounds.action_linear(case.model, people, goal))
+    records += _said(cell, propositions.action_linear(case.model, people, goal))
     worst = int(case.search_action(points, people, goal, "influence", {})[1][0])
-    records += _said(cell, bounds.action_path(case.model, people, goal, worst))
+    records += _said(cell, propositions.action_path(case.model, people, goal, worst))
     # the paper's corollary is for target 0 and no intercept: the labels are relative to the target
     plain = LinearRegression(fit_intercept=False).fit(case.model.X, case.model.y - goal)
     bare = erasable(plain, case.model.X, case.model.y - goal)
     with contextlib.suppress(UnsupportedModelError):  # silent where a deletion turns w around
-        records += _said(cell, bounds.action_linear_paper(bare, people, 0.0))
+        records += _said(cell, propositions.action_linear_paper(bare, people, 0.0))
     return records
 
 
@@ -82,8 +82,8 @@ def _critical(case: Case, cell: Cell) -> list[dict[str, Any]]:
 
 def _factors(case: Case, cell: Cell, people: Any, goal: float) -> list[dict[str, Any]]:
     """How well ‖d‖‖x‖/‖w‖ ranks the Φ₂ of single deletions."""
-    x, (b, w), b_after, w_after = bounds.before_and_after(case.model, people, None)
-    moved = bounds.action_by_row(x, w, b, w_after, b_after, goal)
+    x, (b, w), b_after, w_after = propositions.before_and_after(case.model, people, None)
+    moved = propositions.action_by_row(x, w, b, w_after, b_after, goal)
     factor = np.outer(np.linalg.norm(w - w_after, axis=1), np.linalg.norm(x, axis=1))
     factor /= np.linalg.norm(w)
     some = np.random.default_rng(0).choice(moved.size, min(moved.size, 100_000), replace=False)

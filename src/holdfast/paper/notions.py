@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from sklearn.linear_model import LinearRegression
 
+from holdfast.algebra.rows import Array
 from holdfast.datasets import load_dataset
 from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.models.rows import Array
 from holdfast.paper.drawing import GREY, STYLE
 from holdfast.recourse import find_recourse
 from holdfast.searches import search

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.algebra.rows import Array, Positions
+from holdfast.estimators.wide import WideReLURegressor
 from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.models.rows import Array, Positions
-from holdfast.models.wide import WideReLURegressor
 from holdfast.paper.cases import FREE, Case, over_folds
 from holdfast.paper.settings import Cell, Scale
 from holdfast.recourse import find_recourse

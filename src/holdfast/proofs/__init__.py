@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.algebra.rows import Array, Mask, take
+from holdfast.algebra.units import Units
 from holdfast.arguments import budget_of, finite_number, finite_score
 from holdfast.errors import HoldfastError
 from holdfast.instability import points_of
 from holdfast.models.erasable import ErasableModel, refuse_other_models
-from holdfast.models.inputs import take
 from holdfast.models.kernel import KernelCore
 from holdfast.models.logistic import LogisticCore
-from holdfast.models.rows import Array, Mask
 from holdfast.proofs.candidates import Verdicts
 from holdfast.proofs.confirm import scores_without
 from holdfast.proofs.logistic import missed_by_newton, single_deletions
@@ -23,7 +23,6 @@ from holdfast.proofs.result import Proof, made
 from holdfast.proofs.rows import verdicts
 from holdfast.proofs.subjects import verdicts_by_subject
 from holdfast.searches import search
-from holdfast.searches.units import Units
 
 
 def certify(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from holdfast.models.deletions import Deletions, LowRankDeletions
-from holdfast.models.rows import Array, Mask, Positions
-from holdfast.searches.box import Boxes
-from holdfast.searches.box_loops import candidates, reach
+from holdfast.algebra.box_loops import candidates, reach
+from holdfast.algebra.boxes import Boxes
+from holdfast.algebra.deletions import Deletions, LowRankDeletions
+from holdfast.algebra.rows import Array, Mask, Positions
 
 #: rows kept per recourse; entries of a tile of C
 KEPT, _TILE = 128, 1 << 22

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.algebra.rows import Array, Positions, take
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.inputs import take
 from holdfast.models.kernel import KernelCore
 from holdfast.models.linear import LinearCore
 from holdfast.models.logistic import LogisticCore
-from holdfast.models.rows import Array, Positions
 
 #: scores this close to the target, in deviations, are decided by the estimator's own refit
 CLOSE = 1e-7

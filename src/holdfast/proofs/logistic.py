@@ -45,11 +45,11 @@ import time
 
 import numpy as np
 
-from holdfast.models.deletions import LowRankDeletions
+from holdfast.algebra.boxes import Boxes, hat_row_sums, newton_moves
+from holdfast.algebra.deletions import LowRankDeletions
+from holdfast.algebra.rows import Array
 from holdfast.models.logistic import LogisticCore
-from holdfast.models.rows import Array
 from holdfast.proofs.candidates import Missed, Verdicts
-from holdfast.searches.box import Boxes, hat_row_sums, newton_moves
 
 
 def missed_by_newton(core: LogisticCore, deletions: LowRankDeletions, found: Boxes) -> Missed:

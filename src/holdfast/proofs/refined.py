@@ -6,11 +6,11 @@ import time
 
 import numpy as np
 
-from holdfast.models.deletions import Deletions
-from holdfast.models.rows import Array, Positions
+from holdfast.algebra.box_loops import branch, greedy_one, sums_of_largest
+from holdfast.algebra.boxes import Boxes
+from holdfast.algebra.deletions import Deletions
+from holdfast.algebra.rows import Array, Positions
 from holdfast.proofs.candidates import Candidates, Verdicts
-from holdfast.searches.box import Boxes
-from holdfast.searches.box_loops import branch, greedy_one, sums_of_largest
 
 #: nodes of one recourse's tree
 NODES = 20_000
@@ -214,7 +214,7 @@ class Refined:
     def _core(self, alive: Positions, k: int, closed: bool) -> tuple[Array, Array, bool]:
         """Tighter boxes for sets within some rows, and whether no set with others in it matters.
 
-        The boxes of :mod:`holdfast.searches.box` let any row be a partner of any other. In a set
+        The boxes of :mod:`holdfast.algebra.boxes` let any row be a partner of any other. In a set
         with ``b`` rows outside the core, a row of the core has at most ``k − b − 1`` partners
         inside and ``b`` outside, and the outside rows have small gains themselves. Going on from
         valid boxes with the same sums over these partners only, every pass is valid too.

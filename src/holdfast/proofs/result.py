@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.algebra.rows import Array, take
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.inputs import take
-from holdfast.models.rows import Array
 
 #: what every certificate rests on; returned with it and to be printed beside it
 ASSUMPTIONS = (

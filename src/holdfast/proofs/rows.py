@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.models.deletions import Deletions
-from holdfast.models.rows import Array, Mask
+from holdfast.algebra.boxes import boxes
+from holdfast.algebra.deletions import Deletions
+from holdfast.algebra.rows import Array, Mask
 from holdfast.proofs.candidates import Candidates, Missed, Remainder, Verdicts
 from holdfast.proofs.refined import Refined
-from holdfast.searches.box import boxes
 
 
 def verdicts(

@@ -19,12 +19,12 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import linalg, sparse
 
-from holdfast.models.deletions import Deletions, LowRankDeletions
-from holdfast.models.rows import Array, Mask
+from holdfast.algebra.boxes import Lists
+from holdfast.algebra.deletions import Deletions, LowRankDeletions
+from holdfast.algebra.rows import Array, Mask
+from holdfast.algebra.units import Units
 from holdfast.proofs.candidates import Verdicts
 from holdfast.proofs.rows import by_bound
-from holdfast.searches.box import Lists
-from holdfast.searches.units import Units
 
 
 def verdicts_by_subject(

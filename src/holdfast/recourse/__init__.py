@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.special import logit
 from sklearn.base import is_classifier
 
+from holdfast.algebra.rows import Array
 from holdfast.arguments import (
     check_option_values,
     finite_number,
@@ -21,8 +22,7 @@ from holdfast.arguments import (
 )
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
-from holdfast.models.inputs import table as checked_table
-from holdfast.models.rows import Array
+from holdfast.models.training import table as checked_table
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.actionable import actionable
 from holdfast.recourse.cem import cem

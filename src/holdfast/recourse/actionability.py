@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.arguments import near_name
 from holdfast.errors import HoldfastError
-from holdfast.models.inputs import near_name
-from holdfast.models.inputs import table as checked_table
+from holdfast.models.training import table as checked_table
 from holdfast.recourse.inference import inferred, one_hot_groups
 from holdfast.recourse.rules import Feature, Link, refuse_unknown
 

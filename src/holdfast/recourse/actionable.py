@@ -20,8 +20,8 @@ from itertools import product
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from holdfast.algebra.rows import Array, Mask
 from holdfast.errors import HoldfastError, UnsupportedModelError
-from holdfast.models.rows import Array, Mask
 from holdfast.recourse.cheapest import cheapest_change
 from holdfast.recourse.problem import Affine, Problem
 

@@ -21,8 +21,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
+from holdfast.algebra.rows import Array, Mask
 from holdfast.errors import HoldfastError
-from holdfast.models.rows import Array, Mask
 from holdfast.recourse.problem import Problem
 from holdfast.recourse.scfe import descended
 from holdfast.recourse.settle import settled

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.models.rows import Array
+from holdfast.algebra.rows import Array
 
 
 def cheapest_change(

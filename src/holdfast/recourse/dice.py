@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdfast.algebra.rows import Array
 from holdfast.errors import HoldfastError
-from holdfast.models.rows import Array
 from holdfast.recourse.problem import Problem
 from holdfast.recourse.scfe import descended
 from holdfast.recourse.settle import settled

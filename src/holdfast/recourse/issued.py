@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.algebra.rows import as_text
+from holdfast.arguments import near_name
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.inputs import near_name
-from holdfast.models.inputs import table as checked_table
-from holdfast.models.rows import as_text
+from holdfast.models.training import table as checked_table
 from holdfast.recourse import below_target, check_settings, checked, people_frame, target_of
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.problem import make_problem

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.algebra.design import LinearScores
+from holdfast.algebra.rows import Array, Mask, Positions
 from holdfast.errors import HoldfastError, UnsupportedModelError
-from holdfast.models.design import LinearScores
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.rows import Array, Mask, Positions
 from holdfast.recourse.space import Space
 
 #: how far beside its grid a value may lie, in steps: rounding, nothing else

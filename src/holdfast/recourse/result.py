@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.models.rows import Array
+from holdfast.algebra.rows import Array
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.space import Space
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.arguments import near_name
 from holdfast.errors import HoldfastError
-from holdfast.models.inputs import near_name
 
 DIRECTIONS = ("any", "up", "down", "frozen")
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.models.rows import Array, Mask
+from holdfast.algebra.rows import Array, Mask
 from holdfast.recourse.cheapest import cheapest_change
 from holdfast.recourse.problem import Problem
 from holdfast.recourse.settle import restarted, settled

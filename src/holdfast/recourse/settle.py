@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.models.rows import Array, Mask, Positions
+from holdfast.algebra.rows import Array, Mask, Positions
 from holdfast.recourse.problem import Problem
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from holdfast.algebra.rows import Array, Mask
+from holdfast.arguments import near_name
 from holdfast.errors import HoldfastError
-from holdfast.models.inputs import near_name
-from holdfast.models.rows import Array, Mask
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.inference import is_category
 from holdfast.recourse.rules import Feature, Link

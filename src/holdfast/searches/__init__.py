@@ -7,11 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.arguments import budget_of, finite_score, generator_of, refuse_unknown_options
+from holdfast.algebra.rows import take
+from holdfast.algebra.units import Units
+from holdfast.arguments import (
+    budget_of,
+    finite_score,
+    generator_of,
+    positive_number,
+    refuse_unknown_options,
+)
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.instability import points_of
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.inputs import positive_number, take
 from holdfast.models.refit import RefitCore
 from holdfast.searches.attack import OBJECTIVES, Attack, RefittingAttack
 from holdfast.searches.best import best
@@ -20,7 +27,6 @@ from holdfast.searches.greedy import greedy, greedy_count, greedy_soft, influenc
 from holdfast.searches.optimal import optimal
 from holdfast.searches.plan import Plan
 from holdfast.searches.refitting import refit_search, restlessness
-from holdfast.searches.units import Units
 
 #: a search takes an attack, a budget and a random generator and returns the units of every
 #: budget 0 … M (or fewer), or a pair of those and an upper bound on the value at every budget

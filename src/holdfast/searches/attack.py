@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.algebra import sweep_loops
+from holdfast.algebra.deletions import Deletions
+from holdfast.algebra.rows import Array
+from holdfast.algebra.sweeps import Problem, State, Sweep
+from holdfast.algebra.units import Units
 from holdfast.errors import HoldfastError, SingularDeletionError, UnsupportedModelError
 from holdfast.instability import first_order_change
-from holdfast.models.deletions import Deletions
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.network import NetworkCore
-from holdfast.models.rows import Array
-from holdfast.searches import kernels
-from holdfast.searches.problem import Problem, State, Sweep
-from holdfast.searches.units import Units
 
 OBJECTIVES = ("outcome", "delta", "action")
 
@@ -100,13 +100,13 @@ class Attack:
             q, slopes = self._gaps.size, self._slopes
             gaps = self._gaps + state.base[:q]
             now = slopes - state.base[q:].reshape(slopes.shape)
-            return self.problem.sweep(state, kernels.action, gaps, now, self._gaps, slopes)
+            return self.problem.sweep(state, sweep_loops.action, gaps, now, self._gaps, slopes)
         if self.objective == "delta":
-            return self.problem.sweep(state, kernels.absolute, state.base)
+            return self.problem.sweep(state, sweep_loops.absolute, state.base)
         slack = self.margins - state.base
         if temperature is None:
-            return self.problem.sweep(state, kernels.count_and_hinge, slack)
-        return self.problem.sweep(state, kernels.sigmoid, slack, temperature)
+            return self.problem.sweep(state, sweep_loops.count_and_hinge, slack)
+        return self.problem.sweep(state, sweep_loops.sigmoid, slack, temperature)
 
     def feasible(self, units: Sequence[int]) -> bool:
         """Whether these units can go together."""

@@ -33,10 +33,10 @@ from scipy import linalg
 from scipy.special import expit
 from scipy.stats import norm
 
+from holdfast.algebra.deletions import KernelDeletions, LowRankDeletions
+from holdfast.algebra.rows import Array
+from holdfast.arguments import positive_number
 from holdfast.errors import HoldfastError
-from holdfast.models.deletions import KernelDeletions, LowRankDeletions
-from holdfast.models.inputs import positive_number
-from holdfast.models.rows import Array
 from holdfast.searches.greedy import in_turn, median_margin
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.models.inputs import positive_number
-from holdfast.models.rows import Array
-from holdfast.searches.problem import Sweep
+from holdfast.algebra.rows import Array
+from holdfast.algebra.sweeps import Sweep
+from holdfast.arguments import positive_number
 
 #: temperatures of the soft count, in units of the median margin
 TEMPERATURES = (0.03, 0.1, 0.3, 1.0)

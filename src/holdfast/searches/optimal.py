@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.algebra.boxes import Boxes, boxes
+from holdfast.algebra.rows import Array
 from holdfast.errors import HoldfastError
-from holdfast.models.rows import Array
 from holdfast.searches.attack import Attack
 from holdfast.searches.best import best
-from holdfast.searches.box import Boxes, boxes
 
 #: sweeps, or refits, up to which all sets are looked at one by one
 _SWEEPS, _REFITS = 1_500, 5_000

@@ -11,9 +11,9 @@ import pandas as pd
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
+from holdfast.algebra.rows import Array, Positions
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.refit import RefitCore
-from holdfast.models.rows import Array, Positions
 
 
 @dataclass

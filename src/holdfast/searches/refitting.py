@@ -21,12 +21,13 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from holdfast.algebra.rows import Array, take
+from holdfast.algebra.units import Units
+from holdfast.arguments import positive_number
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.inputs import positive_number, refitted, take
-from holdfast.models.rows import Array
+from holdfast.models.pipelines import refitted
 from holdfast.searches.attack import Attack
-from holdfast.searches.units import Units
 
 
 def surrogate_attack(

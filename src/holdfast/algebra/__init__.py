@@ -1,0 +1,1 @@
+"""What deletions do to linear functionals of a fit: nothing here knows which model it came from."""

@@ -1,0 +1,264 @@
+r"""What a deletion does to a score, in one formula.
+
+For every family of models in this package, deleting the rows ``S`` lowers ``q`` scores by
+
+.. math:: \mathrm{effect}(S) = C_{:S}\, P_{SS}^{-1}\, r_S
+
+with ``C`` (q, n), ``P`` (n, n) and ``r`` (n,) fixed by the model. None of the large matrices
+is stored: a family hands over factors from which the few columns of a deletion are made.
+The same triple serves any linear functional of the fit, not only scores: ``C`` then has one
+row per functional, and :attr:`Deletions.shape` says how the functionals are arranged.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from holdfast.algebra.dual import DualInverse
+from holdfast.algebra.rows import Array, Positions, TrainingRows, listed
+from holdfast.errors import SingularDeletionError
+
+#: eigenvalues of I − U_S U_Sᵀ below this are rounding noise
+FLOOR = 1e-8
+
+#: whitened first-order change of the parameters, rows deleted → drop of the functionals
+Move = Callable[[Array, Positions], Array]
+
+
+class Deletions(ABC):
+    """The triple ``C, P, r`` for a set of functionals, in factored form.
+
+    Attributes
+    ----------
+    rows : TrainingRows
+    residuals : ndarray of shape (n,)
+        ``r``.
+    shape : tuple of int
+        How the functionals are arranged: ``(q,)`` for scores, ``(q, d)`` for gradients.
+    exact : bool
+        Whether the formula is exact for this model, or an approximation.
+    """
+
+    rows: TrainingRows
+    residuals: Array
+    shape: tuple[int, ...]
+    exact: bool
+    #: eigenvalues of P_SS below this are rounding noise: the remaining fit is singular
+    floor: float
+
+    @abstractmethod
+    def columns(self, rows: Positions | slice) -> Array:
+        """``C[:, rows]``, one row per functional."""
+
+    @abstractmethod
+    def block(self, rows: Positions) -> Array:
+        """``P[rows, rows]``."""
+
+    @abstractmethod
+    def coupling(self, rows: Positions) -> Array:
+        """``P[:, rows]`` of shape (n, k): what a greedy search down-dates with."""
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """The diagonal of ``P``."""
+
+    def effect(self, rows: Any = None, *, subjects: Any = None) -> Array:
+        """The drop of every functional when these rows go together.
+
+        Parameters
+        ----------
+        rows : int or sequence of int
+            Positions in the training data.
+        subjects : id or sequence of ids
+            Instead of ``rows``: everybody whose rows go, all of them.
+
+        Returns
+        -------
+        ndarray of shape ``self.shape``
+            ``f − f₋S``: positive where the score falls.
+
+        Raises
+        ------
+        SingularDeletionError
+            If the remaining fit would be singular, naming the rows.
+        """
+        return self.effect_at(self.rows.positions(rows, subjects))
+
+    def effect_at(self, positions: Positions) -> Array:
+        """:meth:`effect` for positions already checked."""
+        drop: Array = self.columns(positions) @ self.solve(positions)
+        return drop.reshape(self.shape)
+
+    def solve(self, rows: Positions) -> Array:
+        """``P_SS⁻¹ r_S``, refusing where ``P_SS`` is singular to working precision."""
+        if rows.size == 0:
+            return np.zeros(0)
+        values, vectors = linalg.eigh(self.block(rows))
+        if values[0] <= self.floor:
+            share = np.abs(vectors[:, 0])
+            culprits = rows[share > 0.1 * share.max()]
+            raise SingularDeletionError(
+                f"rows {listed(culprits)} cannot be deleted: together they alone determine a "
+                f"direction of the fit (smallest eigenvalue of P_SS {values[0]:.1e}, "
+                f"below {self.floor:.0e}), so what remains has no unique solution",
+                culprits,
+            )
+        solution: Array = vectors @ ((vectors.T @ self.residuals[rows]) / values)
+        return solution
+
+    def single_effects(self) -> Array:
+        """Every row deleted alone: a dense (functionals, n) matrix, NaN where a row cannot go."""
+        effects = self.dense()
+        effects *= self.single_steps
+        return effects
+
+    @property
+    def lengths(self) -> Array:
+        """How long each functional is, (functionals,): what entries of ``C`` are small beside."""
+        return np.ones(int(np.prod(self.shape)))
+
+    @cached_property
+    def single_steps(self) -> Array:
+        """``r_i / P_ii``, NaN where a row cannot go alone."""
+        steps = np.full(self.rows.n, np.nan)
+        alone = self.deletable
+        steps[alone] = self.residuals[alone] / self.diagonal[alone]
+        return steps
+
+    @cached_property
+    def deletable(self) -> Any:
+        """Boolean mask of the rows that can be deleted alone."""
+        alone = self.diagonal > self.floor
+        alone[self.rows.undeletable()] = False
+        return alone
+
+    def dense(self) -> Array:
+        """``C`` as one (functionals, n) matrix, for those who ask for it."""
+        return self.columns(slice(None))
+
+
+@dataclass(frozen=True)
+class LowRankDeletions(Deletions):
+    """``C = W Uᵀ`` and ``P = I − U Uᵀ`` (or ``I``), for models with few parameters.
+
+    Parameters
+    ----------
+    queries : ndarray of shape (functionals, p)
+        ``W``, the functionals in the whitened coordinates of the parameters.
+    factor : ndarray of shape (n, p)
+        ``U``, the rows in the same coordinates.
+    residuals : ndarray of shape (n,)
+    rows : TrainingRows
+    shape : tuple of int
+    coupled : bool
+        Whether the rows' own curvature leaves with them (``P = I − UUᵀ``: exact least squares,
+        one Newton step) or stays (``P = I``: the infinitesimal jackknife).
+    exact : bool
+    move : callable, optional
+        For approximate families: turns the formula's change of the parameters into a better
+        value of the functionals' drop, at the cost of one look at the data. The formula is what
+        searches screen with; :meth:`effect` gives the better value.
+    """
+
+    queries: Array = field(repr=False)
+    factor: Array = field(repr=False)
+    residuals: Array = field(repr=False)
+    rows: TrainingRows
+    shape: tuple[int, ...]
+    coupled: bool = True
+    exact: bool = True
+    move: Move | None = field(default=None, repr=False)
+    floor: float = FLOOR
+
+    @property
+    def lengths(self) -> Array:
+        return np.linalg.norm(self.queries, axis=1)
+
+    def columns(self, rows: Positions | slice) -> Array:
+        return self.queries @ self.factor[rows].T
+
+    def single_effects(self) -> Array:
+        return self.queries @ (self.factor * self.single_steps[:, None]).T
+
+    def block(self, rows: Positions) -> Array:
+        identity = np.eye(rows.size)
+        return identity - self.factor[rows] @ self.factor[rows].T if self.coupled else identity
+
+    def coupling(self, rows: Positions) -> Array:
+        p: Array = np.zeros((self.rows.n, rows.size))
+        if self.coupled:
+            p -= self.factor @ self.factor[rows].T
+        p[rows, np.arange(rows.size)] += 1.0
+        return p
+
+    @cached_property
+    def diagonal(self) -> Array:
+        if not self.coupled:
+            return np.ones(self.rows.n)
+        return 1.0 - np.einsum("ij,ij->i", self.factor, self.factor)
+
+    def effect_at(self, positions: Positions) -> Array:
+        if self.move is None:
+            return super().effect_at(positions)
+        change = self.factor[positions].T @ self.solve(positions)
+        return self.move(change, positions).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class KernelDeletions(Deletions):
+    """``C = F P`` with ``P`` the (bordered) inverse kernel matrix, held as one triangular factor.
+
+    Parameters
+    ----------
+    queries : ndarray of shape (functionals, n)
+        ``F``: what each functional says of each dual weight; ``K(X̌, X)`` for scores.
+    inverse : DualInverse
+        ``P``, and the bias of the LS-SVM if there is one.
+    residuals : ndarray of shape (n,)
+        The dual weights.
+    offset : float or ndarray of shape (functionals,)
+        What the functionals say of a constant: 1 for scores, 0 for gradients.
+    """
+
+    queries: Array = field(repr=False)
+    inverse: DualInverse = field(repr=False)
+    residuals: Array = field(repr=False)
+    rows: TrainingRows
+    shape: tuple[int, ...]
+    offset: Array | float = 1.0
+    exact: bool = True
+
+    @property
+    def floor(self) -> float:  # type: ignore[override]
+        return 1e-12 * float(self.diagonal.max())
+
+    def columns(self, rows: Positions | slice) -> Array:
+        if isinstance(rows, slice):
+            return self.dense()[:, rows]
+        return self._with_bias(self.queries @ self.inverse.columns(rows), rows)
+
+    def dense(self) -> Array:
+        return self._with_bias(self.inverse.times(self.queries), slice(None))
+
+    def _with_bias(self, c: Array, rows: Positions | slice) -> Array:
+        if self.inverse.total:
+            c += np.multiply.outer(self.offset, self.inverse.bias_weights[rows])
+        return c
+
+    def block(self, rows: Positions) -> Array:
+        return self.inverse.block(rows)
+
+    def coupling(self, rows: Positions) -> Array:
+        return self.inverse.columns(rows)
+
+    @property
+    def diagonal(self) -> Array:
+        return self.inverse.diagonal

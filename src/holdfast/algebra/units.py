@@ -1,0 +1,97 @@
+"""What is deleted as one: single rows, or all rows of a subject."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from holdfast.algebra.rows import Positions, TrainingRows
+from holdfast.errors import HoldfastError
+
+
+class Units:
+    """Candidates for deletion and the training rows each takes along.
+
+    Parameters
+    ----------
+    training : TrainingRows
+    unit : {"row", "subject"}
+
+    Attributes
+    ----------
+    order : ndarray of shape (n,)
+        Training rows arranged so that every unit's rows are neighbours.
+    starts : ndarray of shape (units + 1,)
+        Where each unit begins in that order.
+    names : list
+        Row positions, or subject ids.
+    """
+
+    def __init__(self, training: TrainingRows, unit: str):
+        self.training, self.unit = training, unit
+        if unit == "row":
+            self.order: Positions = np.arange(training.n)
+            self.starts = np.arange(training.n + 1)
+            self.names: list[Any] = list(range(training.n))
+        elif unit == "subject":
+            groups = training.rows_of_subject
+            self.order = np.concatenate(list(groups.values()))
+            self.starts = np.concatenate([[0], np.cumsum([len(g) for g in groups.values()])])
+            self.names = list(groups)
+        else:
+            raise HoldfastError(f"unit must be 'row' or 'subject', got {unit!r}")
+        self.sizes = np.diff(self.starts)
+        self.single = bool(np.all(self.sizes == 1))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def rows(self, units: Sequence[int]) -> Positions:
+        """Positions of the training rows of some units."""
+        parts = [self.order[self.starts[u] : self.starts[u + 1]] for u in units]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.intp)
+
+    def places(self, unit: int) -> slice:
+        """Where the rows of one unit stand in the order."""
+        return slice(int(self.starts[unit]), int(self.starts[unit + 1]))
+
+    def by_size(self) -> Iterator[tuple[Positions, npt.NDArray[np.intp]]]:
+        """Units of equal size together: their numbers, and their places in the order (g, b)."""
+        for size in np.unique(self.sizes):
+            members = np.flatnonzero(self.sizes == size)
+            yield members, self.starts[members][:, None] + np.arange(size)
+
+    def chunks(self, rows_each: int) -> list[tuple[int, int]]:
+        """Runs of units of about so many rows."""
+        cuts = [0]
+        while cuts[-1] < len(self):
+            reach = (
+                np.searchsorted(self.starts, self.starts[cuts[-1]] + rows_each, side="right") - 1
+            )
+            cuts.append(min(len(self), max(int(reach), cuts[-1] + 1)))
+        return list(itertools.pairwise(cuts))
+
+    @cached_property
+    def _class_counts(self) -> npt.NDArray[np.float64]:
+        """Rows of positive weight of either class, by unit (units, 2)."""
+        classes, weights = self.training.classes, self.training.weights
+        assert classes is not None
+        alive = np.ones(self.training.n) if weights is None else (weights > 0).astype(float)
+        counts = np.stack([alive * (classes == 0), alive * (classes == 1)], axis=1)[self.order]
+        return np.add.reduceat(counts, self.starts[:-1], axis=0)
+
+    def keeps_classes(self, gone: Positions) -> npt.NDArray[np.bool_]:
+        """Which units can go, after some rows went, without a class or all rows vanishing."""
+        left_rows = self.training.n - gone.size
+        possible = self.sizes < left_rows
+        if self.training.classes is not None:
+            alive = None if self.training.weights is None else self.training.weights[gone] > 0
+            went = np.bincount(self.training.classes[gone], weights=alive, minlength=2)
+            left = self._class_counts.sum(axis=0) - went
+            possible &= np.all(left - self._class_counts > 0, axis=1)
+        return possible

@@ -1,0 +1,179 @@
+"""The mitigations, one function each: a case in, one or more ways of doing it out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import Pipeline
+
+from holdfast.algebra.units import Units
+from holdfast.audits.hardening.case import Case, Mitigation, promised
+from holdfast.audits.hardening.margin import margins
+from holdfast.audits.hardening.robust import deletion_aware, worst_case_ball
+from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.estimators.lssvm import LSSVMClassifier
+from holdfast.estimators.ntk import NTKRegressor
+from holdfast.models.erasable import ErasableModel, erasable
+from holdfast.models.refit import RefitCore
+from holdfast.searches import search
+
+#: how much stronger each step of the regularisation path is
+STRONGER = (10.0, 100.0, 1000.0)
+#: which parameter of an estimator is the strength of its penalty
+PENALTIES: dict[type, str] = {
+    Ridge: "alpha",
+    KernelRidge: "alpha",
+    NTKRegressor: "beta",
+    LSSVMClassifier: "beta",
+    MLPClassifier: "alpha",
+    MLPRegressor: "alpha",
+}
+#: the ridge given to a model without any, as a share of a feature's sum of squares
+RIDGE_SHARE = 1e-4
+
+
+def honour(case: Case) -> list[Mitigation]:
+    """Keep every promise whatever the refitted model says: who is granted against it?"""
+    made = promised("honour", "", case.model, case.given, case)
+    if len(made.points):
+        plan = search(
+            case.model, made.points, case.target, case.survive, unit=case.unit, random_state=0
+        )
+        after = case.model.without(plan.rows).scores(made.points)
+        below = case.target - after[after < case.target]
+        deviations = below / case.model.score_unit
+        made.note = (
+            f"the worst {case.survive} deletions leave {below.size} of {len(made.points)} people "
+            "granted against the refitted model"
+        )
+        if below.size:
+            made.note += f", by {np.median(deviations):.2g} deviations of the score (median)"
+    return [made]
+
+
+def uniform(case: Case) -> list[Mitigation]:
+    """The same larger overshoot for everybody: the yardstick."""
+    made = []
+    for overshoot in (0.05, 0.2):
+        given = case.recourse(case.model, overshoot)
+        made.append(promised("uniform", f"overshoot={overshoot:g}", case.model, given, case))
+    return made
+
+
+def margin(case: Case) -> list[Mitigation]:
+    """For everybody the cheapest recourse that provably survives."""
+    found = margins(
+        case.model,
+        case.people,
+        case.target,
+        case.survive,
+        case.actionability,
+        case.overshoot,
+        case.cost,
+        case.unit,
+        case.method,
+        case.random_state,
+    )
+    given = found.given
+    short = ~given.valid.to_numpy()
+    note = found.method
+    if case.model._preprocessing is not None and found.proven:
+        note += "; proven with the preprocessing kept, tried by attacks with it refitted"
+    if short.any():
+        note += f"; {int(short.sum())} people have none: {given.reason[short].iloc[0]}"
+    made = promised("margin", f"survive={case.survive}", case.model, given, case, note=note)
+    made.proven = found.proven and bool(given.valid.any())
+    return [made]
+
+
+def drop_critical(case: Case, m: int = 15, rounds: int = 2) -> list[Mitigation]:
+    """The paper's onion: remove the ``m`` most critical rows, refit, and again."""
+    if m < 1 or rounds < 1:
+        raise HoldfastError(f"m and rounds must be at least 1, got {m!r} and {rounds!r}")
+    made, model = [], case.model
+    given = case.given
+    for turn in range(1, rounds + 1):
+        if not given.valid.any() or m >= len(Units(model.rows, case.unit)):
+            break
+        method = "best" if isinstance(model.core, RefitCore) else "greedy"
+        rows = search(model, given, case.target, m, method, unit=case.unit).rows
+        model = model.without(rows)
+        given = case.recourse(model)
+        note = (
+            f"{turn * m} rows removed for being influential: evidence, not a policy. It treats "
+            "people differently for the effect their data have"
+        )
+        made.append(promised("drop-critical", f"m={turn * m}", model, given, case, note=note))
+    return made
+
+
+def regularise(case: Case) -> list[Mitigation]:
+    """More ridge, a smaller C, a larger β: steadier, and worse at predicting."""
+    made = []
+    for factor in STRONGER:
+        estimator, setting = _stronger(case.model, factor)
+        model = _refitted(case.model, estimator)
+        made.append(promised("regularise", setting, model, case.recourse(model), case))
+    return made
+
+
+def _stronger(model: ErasableModel, factor: float) -> tuple[Any, str]:
+    estimator = clone(model.estimator)
+    last: Any = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    if isinstance(last, LinearRegression):
+        Z = model.last_step.features(model.last_step.X)
+        alpha = factor * RIDGE_SHARE * float(np.median(np.sum((Z - Z.mean(axis=0)) ** 2, axis=0)))
+        replaced = Ridge(alpha=alpha, fit_intercept=last.fit_intercept)
+        if isinstance(estimator, Pipeline):
+            estimator.steps[-1] = (estimator.steps[-1][0], replaced)
+            return estimator, f"ridge alpha={alpha:.3g}"
+        return replaced, f"ridge alpha={alpha:.3g}"
+    if isinstance(last, LogisticRegression):
+        last.set_params(C=(last.C if np.isfinite(last.C) else 1.0) / factor)
+        return estimator, f"C={last.C:g}"
+    for kind, name in PENALTIES.items():
+        if isinstance(last, kind):
+            value = (getattr(last, name) or 0.1) * factor
+            setattr(last, name, value)
+            return estimator, f"{name}={value:g}"
+    raise UnsupportedModelError(
+        f"it is not known which parameter of {type(last).__name__} makes it steadier"
+    )
+
+
+def _refitted(model: ErasableModel, estimator: Any) -> ErasableModel:
+    import warnings
+
+    X = model._queries(model.X, "X")
+    extra = {}
+    if model.sample_weight is not None:
+        step = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+        extra = {f"{step}sample_weight": model.sample_weight}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = estimator.fit(X, model.y, **extra)
+        return erasable(
+            fitted, model.X, model.y, model.rows.subjects, model.sample_weight, model.favourable
+        )
+
+
+def robust_recourse(case: Case) -> list[Mitigation]:
+    """Published baselines: ROAR's ball of weights, and the deletion-aware recourse."""
+    made = []
+    for radius in (0.01, 0.05, 0.2):
+        points = worst_case_ball(case, radius)
+        made.append(_at(case, points, f"ROAR radius={radius:g}"))
+    points = deletion_aware(case)
+    made.append(_at(case, points, f"deletion-aware k={case.survive}"))
+    return made
+
+
+def _at(case: Case, points: Any, setting: str) -> Mitigation:
+    fine = case.model.scores(points) >= case.target if len(points) else np.zeros(0, dtype=bool)
+    served = int(fine.sum()) / max(len(case.people), 1)
+    return Mitigation("robust-recourse", setting, case.model, points[fine], served)

@@ -1,0 +1,160 @@
+"""What hardening found: one table, one figure, one recommendation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
+
+from holdfast.audits.hardening.case import Case, Mitigation
+from holdfast.files import Outputs
+from holdfast.report.schema import FEWEST, HardeningLine, HardeningPart
+from holdfast.report.words import percent
+
+COLUMNS = [
+    *("mitigation", "setting", "survive", "certified", "proven", "broken_most"),
+    *("extra_cost", "cost", "served", "quality", "people", "note"),
+]
+
+
+@dataclass
+class Hardening:
+    """What :func:`holdfast.harden` returns.
+
+    Attributes
+    ----------
+    table : frame
+        One line per way of doing it: the share of the recourses that is left standing by the
+        strongest attack found on all of them together (``survive``, refitted), the ``certified``
+        share, whether survival of each is ``proven``, the share broken by the most deletions
+        looked at, the median cost and how much more that is (``extra_cost``), the share of people
+        ``served``, and the model's ``quality`` on held-out rows (R², or the area under the ROC
+        curve).
+    mitigations : dict
+        The strongest way of each, with ``points`` and ``model``.
+    skipped : dict
+        Mitigations the model does not support, and why.
+    recommendation : str
+    """
+
+    case: Case = field(repr=False)
+    made: list[Mitigation] = field(repr=False)
+    skipped: dict[str, str]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One line per way of doing it."""
+        return pd.DataFrame([m.measured for m in self.made], columns=COLUMNS)
+
+    @property
+    def mitigations(self) -> dict[str, Mitigation]:
+        """The last and strongest way of each."""
+        return {m.name: m for m in self.made}
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """The share broken at every number of deletions, by way of doing it."""
+        names = [f"{m.name} {m.setting}".strip() for m in self.made]
+        table = pd.DataFrame({n: m.broken for n, m in zip(names, self.made, strict=True)})
+        return table.rename_axis("deletions")
+
+    @property
+    def recommendation(self) -> str:
+        """What to do, in words: the cheapest that is proven, else the best that was found."""
+        k = self.case.survive
+        noun = "person erased" if self.case.unit == "subject" else "deletion"
+        any_k = f"any {k} " + (noun if k == 1 else noun.replace("person", "people") + "s")
+        any_k = any_k.replace("eraseds", "erased")
+        lines = self.table
+        sure = lines[lines["proven"].astype(bool) & (lines["survive"] == 1.0)]
+        if len(sure):
+            return self._proven(sure.sort_values("extra_cost").iloc[0], any_k)
+        usable = ~lines["mitigation"].isin(["honour", "drop-critical"]) & (lines["survive"] > 0)
+        usable &= ~lines["note"].str.startswith("quality falls")
+        tried = lines[usable]
+        if len(tried) == 0:
+            return (
+                f"Nothing that was tried makes recourses survive {any_k}: keep the promises you "
+                "make, or make none."
+            )
+        best = tried.sort_values(["survive", "extra_cost"], ascending=[False, True]).iloc[0]
+        return (
+            f"Nothing is proven for all of them. The most that was found: {best['mitigation']} "
+            f"({best['setting']}) lets {percent(best['survive'])} stand against the strongest "
+            f"attack found, {_asked(best['extra_cost'])}."
+        )
+
+    def _proven(self, line: Any, any_k: str) -> str:
+        count = len(self.mitigations[line["mitigation"]].points)
+        frozen = ""
+        if self.case.model._preprocessing is not None:
+            frozen = " with the preprocessing kept, and confirmed by attacks with it refitted"
+        served = ""
+        if line["served"] < 1:
+            served = f" {percent(1 - line['served'])} of the people have no such recourse."
+        asked = f"Asking people for {_more(line['extra_cost'])} more (median) makes"
+        if line["extra_cost"] < 0.0005:
+            asked = "At no extra cost (median), another choice of changes makes"
+        return f"{asked} 100 % of {count:,} recourses survive {any_k}, proven{frozen}.{served}"
+
+    def part(self) -> HardeningPart:
+        """What may be shared of it."""
+        few = len(self.case.people) < FEWEST
+        lines = []
+        for row in [] if few else self.table.to_dict(orient="records"):
+            known = {k: _known(v) for k, v in row.items() if k not in ("people", "note")}
+            lines.append(HardeningLine.model_validate({**known, "proven": bool(row["proven"])}))
+        quality = "area under the ROC curve" if is_classifier(self.case.model._final) else "R²"
+        return HardeningPart(
+            survive=self.case.survive,
+            recommendation=None if few else self.recommendation,
+            lines=lines,
+            skipped=self.skipped,
+            quality=None if self.case.holdout is None else quality,
+        )
+
+    def to_json(self, path: Any = None) -> str:
+        """What may be shared as JSON; written to a file if a path is given."""
+        text = self.part().as_json()
+        if path is not None:
+            with Outputs() as out:
+                out.text(path, text)
+        return text
+
+    def __repr__(self) -> str:
+        return f"<Hardening survive={self.case.survive}, {len(self.made)} ways measured>"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Extra cost against the share that survives, a line per mitigation."""
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.subplots(figsize=(6.5, 4.2), layout="constrained")[1]
+        lines = self.table
+        for name in dict.fromkeys(lines["mitigation"]):
+            some = lines[lines["mitigation"] == name].sort_values("extra_cost")
+            ax.plot(100 * some["extra_cost"], 100 * some["survive"], "o-", label=name)
+            proven = some[some["proven"].astype(bool)]
+            ax.plot(100 * proven["extra_cost"], 100 * proven["survive"], "k*", markersize=12)
+        ax.set(
+            xlabel="extra cost to people (%, median)",
+            ylabel=f"recourses that survive {self.case.survive} deletions (%)",
+            ylim=(-3, 103),
+        )
+        ax.legend(frameon=False, fontsize="small", title="star: proven", title_fontsize="small")
+        return ax
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _asked(extra: float) -> str:
+    return f"for {_more(extra)} more" if extra >= 0.0005 else "at no extra cost"
+
+
+def _more(extra: float) -> str:
+    return f"{100 * extra:.2g} %" if extra < 1 else f"{100 * extra:,.0f} %"

@@ -1,0 +1,315 @@
+"""Concrete erasure requests: whose recourse breaks, and what to tell them instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.algebra.rows import Array, Positions, as_text
+from holdfast.audits.refits import scores_or_nan
+from holdfast.errors import HoldfastError, SingularDeletionError, UnsupportedModelError
+from holdfast.models.erasable import ErasableModel, refuse_other_models
+from holdfast.models.refit import RefitCore
+from holdfast.recourse import find_recourse
+from holdfast.recourse.result import Recourse
+
+
+@dataclass
+class Impact:
+    """What :func:`holdfast.impact` returns. Personal data, but nothing of those erased.
+
+    Attributes
+    ----------
+    recourses : frame
+        One line per promise that was valid: ``score`` before, ``predicted`` by the algebra,
+        ``frozen`` solved again with the preprocessing kept, ``refitted`` with everything fitted
+        again, ``breaks`` (by the last), ``shortfall`` below the target. A recourse the updated
+        model cannot score (it has a category that is gone) breaks; its score is missing.
+    broken : frame
+        Those that break: what was ``promised``, what to tell them ``now``, what that changes of
+        the promise (``further``), and its ``extra_cost``.
+    updated : ErasableModel
+        The model without the erased rows.
+    erased_rows, requests : int
+    promises_of_erased : int
+        Promises to people who are themselves erased: they are left out.
+    largest_error : float
+        The largest difference between a predicted and a refitted score (preprocessing kept), in
+        standard deviations of the scores; NaN where nothing can be predicted.
+    preprocessing_matters : bool
+        Whether keeping and refitting the preprocessing lead to different broken promises.
+    """
+
+    recourses: pd.DataFrame
+    broken: pd.DataFrame
+    updated: ErasableModel = field(repr=False)
+    positions: Positions = field(repr=False)
+    requests: int
+    promises_of_erased: int
+    initially_invalid: int
+    target: float
+    largest_error: float
+    preprocessing_matters: bool
+    advice: Recourse | None = field(default=None, repr=False)
+
+    @property
+    def erased_rows(self) -> int:
+        """How many training rows go."""
+        return len(self.positions)
+
+    @property
+    def headline(self) -> str:
+        """The finding in words."""
+        total, broken = len(self.recourses), len(self.broken)
+        requests = "1 request" if self.requests == 1 else f"{self.requests} requests"
+        rows = "1 training row" if self.erased_rows == 1 else f"{self.erased_rows} training rows"
+        said = (
+            f"Honouring {requests} removes {rows} and breaks {broken} of {total} promised "
+            "recourses, confirmed by refitting."
+        )
+        if broken:
+            helped = int(self.broken["extra_cost"].notna().sum())
+            said += f" {helped} of them {'has' if helped == 1 else 'have'} an updated recourse"
+            extra = self.broken["extra_cost"].median()
+            said += f", at a median extra cost of {extra:.3g}." if helped else "."
+        return said
+
+
+def impact(
+    model: ErasableModel,
+    given: Recourse,
+    erase: Any = None,
+    target: float | None = None,
+    *,
+    positions: Any = None,
+    method: Any = None,
+    overshoot: float | None = None,
+    actionability: Any = None,
+    start: str = "fitted",
+    own: Any = None,
+    random_state: Any = 0,
+) -> Impact:
+    """What honouring some erasure requests does to the promises given to others.
+
+    Parameters
+    ----------
+    model : ErasableModel
+    given : Recourse
+        From :func:`find_recourse` or :func:`issued_recourse`.
+    erase : id or sequence of ids
+        Subjects where the model has subjects, else rows by the training frame's index; compared as
+        text. An unknown id is an error before anything is done.
+    target : float, optional
+        By default that of ``given``.
+    positions : sequence of int
+        Rows by position, instead of ``erase``.
+    method, overshoot, actionability
+        How updated recourses are found; by default as those given were (issued ones: ``"scfe"``,
+        or ``"growing-spheres"`` where there are no gradients).
+    start : {"fitted", "scratch"}
+        Whether networks are refitted from their fitted weights or from scratch.
+    own : array of bool, optional
+        Which promises were given to the very people who are erased; by default those whose index
+        is an erased id, or the id of an erased row. They are left out.
+    random_state : int, Generator or None
+
+    Returns
+    -------
+    Impact
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    >>> model = hf.erasable(LinearRegression().fit(X, y), X, y, favourable="low")
+    >>> given = hf.find_recourse(model, X[:100], target=-140, actionability="infer")
+    >>> found = hf.impact(model, given, erase=[169, 434])
+    >>> print(found.headline)
+    Honouring 2 requests removes 2 training rows and breaks 41 of 45 promised recourses, \
+confirmed by refitting. 41 of them have an updated recourse, at a median extra cost of 0.121.
+    >>> print(found.broken["now"].iloc[0])
+    lower s5 from 4.8598 to 3.82
+    """
+    refuse_other_models(model)
+    if not isinstance(given, Recourse):
+        raise HoldfastError(
+            "impact needs to know what people were told: pass what find_recourse or "
+            f"issued_recourse returns, got {type(given).__name__}"
+        )
+    if (erase is None) == (positions is None):
+        raise HoldfastError("say who is to be erased: either erase= (ids) or positions=")
+    ids = _listed(erase) if positions is None else []
+    rows = model.positions_of(ids) if positions is None else model.rows.positions(positions)
+    if rows.size == 0:
+        raise HoldfastError("nobody is to be erased: the list of ids is empty")
+    target = given.target if target is None else float(target)
+    own = _own(model, given, ids, rows) if own is None else np.asarray(own, dtype=bool)
+    scores = given.score.to_numpy()
+    keep = np.flatnonzero(given.valid.to_numpy() & (scores >= target) & ~own)
+    points, index = given.points.iloc[keep], given.points.index[keep]
+
+    updated = model.without(rows, start=start)
+    refitted = scores_or_nan(updated, points) if keep.size else np.zeros(0)
+    predicted = np.full(keep.size, np.nan)
+    unique = True
+    if keep.size and not isinstance(model.core, RefitCore):
+        try:
+            predicted = scores[keep] - model.deletions(points).effect_at(rows)
+        except SingularDeletionError:  # a category that only they had: nothing to predict with
+            unique = False
+        except UnsupportedModelError:
+            pass
+    frozen = refitted
+    if model._preprocessing is not None and keep.size:
+        frozen = _solved_again(model, points, rows, start, unique)
+    table = pd.DataFrame(
+        {
+            "score": scores[keep],
+            "predicted": predicted,
+            "frozen": frozen,
+            "refitted": refitted,
+            "breaks": ~(refitted >= target),
+            "shortfall": np.maximum(target - refitted, 0.0),
+        },
+        index=index,
+    )
+    fallen = keep[~(refitted >= target)]
+    advice, broken = _advice(
+        model, updated, given, fallen, rows, target, method, overshoot, actionability, random_state
+    )
+    broken.insert(0, "shortfall", table["shortfall"][table["breaks"]].to_numpy())
+    return Impact(
+        recourses=table,
+        broken=broken,
+        updated=updated,
+        positions=rows,
+        requests=len(ids) or len(rows),
+        promises_of_erased=int(np.sum(own)),
+        initially_invalid=int(np.sum(~own)) - int(keep.size),
+        target=float(target),
+        largest_error=_largest(predicted - frozen) / model.score_unit,
+        preprocessing_matters=bool(np.any((refitted >= target) != (frozen >= target))),
+        advice=advice,
+    )
+
+
+def _solved_again(
+    model: ErasableModel, points: Any, rows: Positions, start: str, unique: bool
+) -> Array:
+    """Scores without the rows, the preprocessing kept: the training problem solved again."""
+    solve = getattr(model.core, "scores_without", None)
+    if solve is not None and unique:
+        try:
+            scores: Array = solve(model.features(points), [rows] * len(points))
+            if np.all(np.isfinite(scores)):
+                return scores
+        except HoldfastError:  # balanced class weights depend on who is there
+            pass
+    return model.without(rows, refit_preprocessing=False, start=start).scores(points)
+
+
+def _listed(erase: Any) -> list[Any]:
+    if isinstance(erase, str) or not isinstance(erase, Iterable):
+        return [erase]
+    return list(erase)
+
+
+def _own(model: ErasableModel, given: Recourse, ids: list[Any], rows: Positions) -> Any:
+    """Which promises were given to people who are themselves erased."""
+    names = {as_text(name) for name in ids}
+    if isinstance(model.X, pd.DataFrame) and not isinstance(model.X.index, pd.RangeIndex):
+        names |= {model.row_ids[int(row)] for row in rows}
+    return np.array([as_text(name) in names for name in given.people.index], dtype=bool)
+
+
+def _largest(differences: Array) -> float:
+    known = differences[np.isfinite(differences)]
+    return float(np.abs(known).max()) if known.size else float("nan")
+
+
+def _values_only_theirs(model: ErasableModel, rows: Positions) -> dict[Any, set[Any]]:
+    """By feature, the values of erased rows that nobody else has: they are not to be repeated."""
+    left = np.ones(model.rows.n, dtype=bool)
+    left[rows] = False
+    found: dict[Any, set[Any]] = {}
+    for name in model.frame.columns:
+        column = model.frame[name]
+        values = set(column.iloc[rows].dropna())
+        found[name] = values - set(column[column.isin(list(values)) & left])
+    return found
+
+
+def _words(given: Recourse, gone: dict[Any, set[Any]]) -> list[str]:
+    """What people were told, without values that were only an erased person's."""
+    said: list[list[str]] = [[] for _ in range(len(given))]
+    for place, _, feature, before, after, words in given.lines():
+        hidden = gone.get(feature, set())
+        if before in hidden or after in hidden:
+            words = f"change {feature} (a value that only somebody erased had)"
+        said[place].append(words)
+    return [
+        "; ".join(changes) if valid else f"no recourse: {reason}"
+        for changes, valid, reason in zip(said, given.valid, given.reason, strict=True)
+    ]
+
+
+def _advice(
+    model: ErasableModel,
+    updated: ErasableModel,
+    given: Recourse,
+    fallen: Positions,
+    rows: Positions,
+    target: float,
+    method: Any,
+    overshoot: float | None,
+    actionability: Any,
+    random_state: Any,
+) -> tuple[Recourse | None, pd.DataFrame]:
+    """Updated recourse for those whose promise breaks, beside what was promised."""
+    people = given.people.iloc[fallen]
+    table = pd.DataFrame(
+        {"promised": "", "now": "", "further": "", "extra_cost": np.nan}, index=people.index
+    ).astype({"promised": object, "now": object, "further": object})
+    if fallen.size == 0:
+        return None, table
+    gone = _values_only_theirs(model, rows)
+    table["promised"] = _words(given.take(fallen), gone)
+    if method is None:
+        only_scores = isinstance(updated.core, RefitCore)
+        method = "growing-spheres" if only_scores else "scfe"
+        if given.method != "issued":
+            method = given.method
+    places = people.set_axis(np.arange(fallen.size), axis=0)
+    found = find_recourse(
+        updated,
+        places,
+        method,
+        target,
+        given.actionability if actionability is None else actionability,
+        max(given.overshoot, 0.01) if overshoot is None else overshoot,
+        random_state,
+        cost=given.cost_norm,
+    )
+    at = found.people.index.to_numpy()
+    already = np.setdiff1d(np.arange(fallen.size), at)
+    now = table["now"].to_numpy().copy()
+    further = table["further"].to_numpy().copy()
+    extra = table["extra_cost"].to_numpy().copy()
+    now[already], further[already] = "nothing: the new model already says yes", "nothing"
+    extra[already] = -given.cost.iloc[fallen[already]].to_numpy()
+    now[at] = found.in_words().to_numpy()
+    valid = found.valid.to_numpy()
+    if valid.any():
+        start = given.told.iloc[fallen].set_axis(places.index, axis=0).loc[at]
+        more = _words(replace(found, people=start), gone)
+        further[at[valid]] = np.array(more, dtype=object)[valid]
+        cost = given.space.distance(people.iloc[at[valid]], found.points[valid], given.cost_norm)
+        extra[at[valid]] = cost - given.cost.iloc[fallen[at[valid]]].to_numpy()
+    table["now"], table["further"], table["extra_cost"] = now, further, extra
+    return found, table

@@ -1,0 +1,212 @@
+"""The files of a command taken apart: features, label, ids, subjects."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+
+from holdfast.algebra.rows import as_text
+from holdfast.arguments import near_name
+from holdfast.cases.settings import Settings
+from holdfast.errors import HoldfastError
+from holdfast.models.pipelines import fitted_names
+from holdfast.tables import is_parquet, like, read_table, typed
+
+
+@dataclass
+class Table:
+    """A file of rows, taken apart."""
+
+    X: pd.DataFrame
+    label: pd.Series | None
+    subjects: pd.Series | None
+    raw: pd.DataFrame
+
+    def take(self, rows: Any) -> Table:
+        """Some of the rows."""
+        label, subjects = (None if c is None else c.iloc[rows] for c in (self.label, self.subjects))
+        return Table(self.X.iloc[rows], label, subjects, self.raw.iloc[rows])
+
+
+def training_table(settings: Settings, fitted: Any) -> Table:
+    """The table the model was, or is to be, fitted on."""
+    raw = read(settings, settings.train)
+    wanted = None if fitted is None else fitted_names(fitted)
+    return _taken_apart(settings, raw, str(settings.train), wanted, training=True)
+
+
+def read(settings: Settings, path: Path) -> pd.DataFrame:
+    """A table as this command's model is to see it; a brought model was fitted by pandas' rules."""
+    text = [*_ids_of(settings), *settings.text]
+    brought = settings.model_file is not None
+    return read_table(path, text, settings.delimiter, settings.decimal, missing_words=brought)
+
+
+def _ids_of(settings: Settings) -> list[str]:
+    return [name for name in (settings.id, settings.subject) if name is not None]
+
+
+def _taken_apart(
+    settings: Settings, raw: pd.DataFrame, what: str, wanted: Sequence[Any] | None, training: bool
+) -> Table:
+    """Ids, subjects and the label apart from the features."""
+    named = [settings.label, *_ids_of(settings), *settings.text]
+    if settings.people is None and settings.recourses is None:
+        named += settings.drop
+    if settings.cohort is not None:
+        named.append(settings.cohort)
+    for name in named if training else _ids_of(settings)[:1] if settings.id else []:
+        if name not in raw.columns:
+            raise HoldfastError(f"{what} has no column {name!r}{near_name(name, raw.columns)}")
+    index: pd.Index = pd.RangeIndex(1, len(raw) + 1)
+    if not training:  # so that nobody is taken for the training row of the same number
+        index = pd.Index([f"row {i}" for i in index])
+    if settings.id is not None:
+        index = pd.Index(unique_ids(raw[settings.id], what), name=settings.id)
+    subjects = None
+    if settings.subject is not None and settings.subject in raw.columns:
+        cells = raw[settings.subject]
+        missing = np.flatnonzero(cells.isna())
+        if missing.size:
+            raise HoldfastError(
+                f"{what}, row {missing[0] + 1}: the subject {settings.subject!r} is missing "
+                f"({missing.size} such rows)"
+            )
+        subjects = pd.Series([as_text(s) for s in cells], index=index)
+    label = raw[settings.label].set_axis(index) if settings.label in raw.columns else None
+    apart = {settings.label, *_ids_of(settings), *settings.drop}
+    features = [name for name in raw.columns if name not in apart]
+    if wanted is not None:
+        for name in wanted:
+            if name not in raw.columns:
+                raise HoldfastError(
+                    f"{what} has no column {str(name)!r}, which the model was fitted on"
+                    f"{near_name(name, raw.columns)}"
+                    + ("" if training else f"; if it is no feature, pass --drop {name}")
+                )
+        features = list(wanted)
+    if not features:
+        raise HoldfastError(f"{what} has no column besides label and ids: nothing to fit on")
+    X = raw[features].set_axis(index, axis=0)
+    if training and wanted is None:
+        X = typed(X, what, settings.text)
+    return Table(X, label, subjects, raw.set_axis(index, axis=0))
+
+
+def unique_ids(column: pd.Series, what: str) -> list[str]:
+    """Ids as text; one that is missing or appears twice is refused."""
+    missing = np.flatnonzero(column.isna())
+    if missing.size:
+        raise HoldfastError(
+            f"{what}, row {missing[0] + 1}: the id {column.name!r} is missing "
+            f"({missing.size} such rows)"
+        )
+    ids = pd.Series([as_text(value) for value in column])
+    twice = np.flatnonzero(ids.duplicated())
+    if twice.size:
+        first = int(np.flatnonzero(ids == ids[twice[0]])[0])
+        raise HoldfastError(
+            f"{what}: the id {ids[twice[0]]!r} appears twice, in rows {first + 1} and "
+            f"{twice[0] + 1}"
+        )
+    return ids.tolist()
+
+
+def label_of(train: Table) -> pd.Series:
+    """The label column, as numbers where all of it is."""
+    assert train.label is not None
+    column = train.label
+    if column.dtype == object or str(column.dtype) in ("str", "string"):
+        numbers = pd.to_numeric(column, errors="coerce")
+        if numbers.notna().all():
+            column = numbers
+    return column
+
+
+def already_erased(settings: Settings, train: Table, notes: list[str]) -> Any:
+    """Rows of people whose erasure was honoured before but who are still in the file."""
+    if settings.erased is None:
+        return np.empty(0, dtype=np.intp)
+    if settings.id is None and settings.subject is None:
+        raise HoldfastError("--erased names people by id: say which column with --id or --subject")
+    ids = set(ids_in(settings.erased, settings))
+    key = train.subjects if train.subjects is not None else train.X.index.to_series()
+    gone = np.flatnonzero([as_text(name) in ids for name in key])
+    notes.append(
+        f"{len(ids):,} erasures were honoured before: {gone.size:,} rows still in the table are "
+        "left out."
+    )
+    if gone.size >= len(train.X):
+        raise HoldfastError("every row of the training table is erased: nothing is left to fit")
+    return gone
+
+
+def ids_in(path: Path, settings: Settings) -> list[str]:
+    """Ids from a file: a table with the id or subject column, or ids and nothing else."""
+    column = settings.subject or settings.id
+    if is_parquet(path):
+        table = read(settings, path)
+        if column not in table.columns:
+            raise HoldfastError(
+                f"{str(path)!r} has no column {column!r}{near_name(column, table.columns)}"
+            )
+        return [as_text(value) for value in table[column].dropna()]
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            rows = [row for row in csv.reader(lines, delimiter=settings.delimiter) if any(row)]
+    except (UnicodeDecodeError, csv.Error):
+        raise HoldfastError(f"{str(path)!r} is not a text file of ids (UTF-8)") from None
+    except OSError as failure:
+        raise HoldfastError(f"cannot read {str(path)!r}: {failure.strerror}") from None
+    if rows and column in rows[0]:
+        place = rows[0].index(column)
+        cells = [row[place] for row in rows[1:] if len(row) > place]
+    elif len(rows) > 1 and max(map(len, rows)) > 1:
+        raise HoldfastError(f"{str(path)!r} has no column {column!r}{near_name(column, rows[0])}")
+    else:
+        cells = [cell for row in rows for cell in row]
+    found = [cell.strip() for cell in cells if cell.strip()]
+    if not found:
+        raise HoldfastError(f"{str(path)!r} names nobody")
+    return list(dict.fromkeys(found))
+
+
+def people_table(settings: Settings, train: Table) -> Table | None:
+    """Who needs recourse, where a file says so; ``None`` where nothing does."""
+    if settings.people is None:
+        return train if settings.recourses is not None else None
+    raw = read(settings, settings.people)
+    what = str(settings.people)
+    table = _taken_apart(settings, raw, what, list(train.X.columns), training=False)
+    return Table(like(table.X, train.X, what), table.label, table.subjects, table.raw)
+
+
+def held_out(settings: Settings, train: Table, rows: Any) -> tuple[Any, Any]:
+    """Rows to fit on and rows held out; a person's rows stay together."""
+    if len(rows) < 5:
+        raise HoldfastError(
+            f"{len(rows)} rows are too few to hold some out: name people with --people"
+        )
+    options = {"n_splits": 1, "test_size": settings.holdout, "random_state": settings.seed}
+    groups = None if train.subjects is None else train.subjects.iloc[rows].to_numpy()
+    split = ShuffleSplit(**options) if groups is None else GroupShuffleSplit(**options)
+    try:
+        fit, held = next(split.split(np.zeros(len(rows)), groups=groups))
+    except ValueError as failure:
+        raise HoldfastError(f"no part can be held out: {failure}") from None
+    return np.sort(rows[fit]), np.sort(rows[held])
+
+
+def belongs_to(people: Table, train: Table, rows: Any) -> Any:
+    """Which people are those of some training rows: by subject where known, else by id."""
+    if train.subjects is not None and people.subjects is not None:
+        named = set(train.subjects.iloc[rows])
+        return np.array([name in named for name in people.subjects], dtype=bool)
+    return people.X.index.isin(list(train.X.index[rows]))

@@ -1,0 +1,241 @@
+"""From settings to a model that can forget, people, and what they were promised."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
+
+from holdfast.algebra.rows import as_text
+from holdfast.cases.files import (
+    Table,
+    already_erased,
+    held_out,
+    label_of,
+    people_table,
+    training_table,
+)
+from holdfast.cases.fitting import Labels, described, fit_kind, labels_for, plain, target_by_default
+from holdfast.cases.modelfile import loaded_model
+from holdfast.cases.promises import check_method, promises
+from holdfast.cases.settings import Settings
+from holdfast.errors import (
+    DataMismatchError,
+    DriftWarning,
+    HoldfastError,
+    UnsupportedModelError,
+)
+from holdfast.files import sha256
+from holdfast.models.erasable import ErasableModel, erasable
+from holdfast.models.network import NetworkCore
+from holdfast.models.pipelines import final_step
+from holdfast.models.refit import RefitCore
+from holdfast.recourse import target_of
+from holdfast.recourse.result import Recourse
+from holdfast.tables import typed
+
+#: remarks that say nothing about few people, by how they begin: these go into the report
+SHARED = ("Warning", "What people can change", "the fitted model", "Some of the people", "Effects")
+
+
+@dataclass
+class Case:
+    """Everything a command works on.
+
+    Attributes
+    ----------
+    table : frame
+        The training file's rows, features only, named by id where there is an id column.
+    subjects : Series or None
+    names : list of str
+        What an erasure request calls every row: its subject where there are subjects, else its id.
+    training : positions of the rows the model was fitted on
+    model : ErasableModel
+    people, train : Table
+    gone : positions of rows whose erasure was honoured before
+    labels : the labels of every row of the file, where the model was fitted here
+    given : Recourse
+    target : float
+    notes : list of str
+        What was done to the data, to be shown.
+    about : dict
+        The same for the report.
+    """
+
+    table: pd.DataFrame
+    subjects: pd.Series | None
+    names: list[str]
+    training: Any
+    model: ErasableModel
+    people: Table
+    train: Table
+    gone: Any
+    labels: Labels | None
+    target: float
+    given: Recourse
+    notes: list[str] = field(default_factory=list)
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def load_case(
+    settings: Settings, tell: Callable[[str, int, int], None], hold_out: bool = True
+) -> Case:
+    """Read, fit or load, and find or read back the promises.
+
+    Where no people are given, they are a held-out part of the table, or else its own rows.
+    """
+    notes: list[str] = []
+    about: dict[str, Any] = {
+        "table": settings.train.name,
+        "shared_notes": [],
+        "settings": {},
+    }
+    fitted = None
+    if (settings.model is None) == (settings.model_file is None):
+        raise HoldfastError("say which model: either --model KIND, or --model-file FILE")
+    if settings.unit == "subject" and settings.subject is None:
+        raise HoldfastError("--unit subject needs --subject, the column that names people")
+    check_method(settings)
+    if settings.model_file is not None:
+        fitted = loaded_model(settings.model_file, settings.allow_pickle, settings.trust, notes)
+        about["model_sha256"] = sha256(settings.model_file)
+    train = training_table(settings, fitted)
+    about["table_sha256"] = sha256(settings.train)
+    gone = already_erased(settings, train, notes)
+    labels = (
+        None
+        if fitted is not None
+        else labels_for(str(settings.model), label_of(train), settings.favourable)
+    )
+    rows = np.setdiff1d(np.arange(len(train.X)), gone)
+    people = people_table(settings, train)
+    if people is None and fitted is None and hold_out:
+        rows, kept = held_out(settings, train, rows)
+        people = train.take(kept)
+        notes.append(
+            f"{len(kept):,} rows are held out (seed {settings.seed}); the model is fitted on "
+            f"the other {len(rows):,}, and those held out below the target get recourse."
+        )
+    elif people is None:
+        people = train.take(rows)
+        if settings.recourses is None:
+            notes.append(
+                "No people were given: recourse is for the training rows below the target."
+            )
+        notes.append(
+            "Some of the people with promises are training rows: an attack may erase them too."
+        )
+    model = _model(settings, fitted, train, labels, rows, gone, notes)
+    model = _with_or_without_algebra(model, notes)
+    about["preprocessing"] = described(model.estimator)
+    notes += [f"Before the model: {line}." for line in about["preprocessing"]]
+    default = target_by_default(final_step(model.estimator), labels)
+    asked = settings.target
+    if asked is None and settings.target_probability is None:
+        asked = default
+    target = target_of(model, asked, settings.target_probability)
+    given = promises(settings, model, people, train, gone, target, notes, about, tell)
+    about["shared_notes"] = [note for note in notes if note.startswith(SHARED)]
+    key = train.subjects if train.subjects is not None else train.X.index.to_series()
+    return Case(
+        table=train.X,
+        subjects=train.subjects,
+        names=[as_text(name) for name in key],
+        training=rows,
+        model=model,
+        people=people,
+        train=train,
+        gone=gone,
+        labels=labels,
+        target=target,
+        given=given,
+        notes=notes,
+        about=about,
+    )
+
+
+def _model(
+    settings: Settings,
+    fitted: Any,
+    train: Table,
+    labels: Labels | None,
+    rows: Any,
+    gone: Any,
+    notes: list[str],
+) -> ErasableModel:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", DriftWarning)
+        if labels is not None:
+            part = train.take(rows)
+            mine = Labels(labels.values[rows], labels.favourable, labels.classes, labels.indicator)
+            fitted = fit_kind(str(settings.model), part.X, mine, settings.parameters, settings.seed)
+            model = erasable(
+                fitted, part.X, mine.values, _values(part.subjects), None, mine.favourable
+            )
+        else:
+            model = _brought(settings, fitted, train, rows, gone)
+    notes += [str(w.message) for w in heard if issubclass(w.category, DriftWarning)]
+    return model
+
+
+def _values(column: pd.Series | None) -> Any:
+    return None if column is None else column.to_numpy()
+
+
+def _brought(settings: Settings, fitted: Any, train: Table, rows: Any, gone: Any) -> ErasableModel:
+    """A model from a file; those erased before may or may not have been in its training data."""
+    y, favourable = _labels_of_model(settings, fitted, label_of(train))
+
+    def on(some: Any) -> ErasableModel:
+        part = train.take(some)
+        return erasable(fitted, part.X, y[some], _values(part.subjects), None, favourable)
+
+    if len(gone) == 0:
+        return on(rows)
+    try:
+        model = on(rows)
+    except DataMismatchError:
+        return on(np.arange(len(train.X))).without(gone)
+    return model.without([]) if isinstance(model.core, RefitCore) else model
+
+
+def _labels_of_model(settings: Settings, fitted: Any, column: pd.Series) -> tuple[Any, Any]:
+    last = final_step(fitted)
+    if not is_classifier(last):
+        favourable = settings.favourable or "high"
+        return typed(column.to_frame(), str(settings.train)).iloc[:, 0].to_numpy(), favourable
+    by_text = {plain(c): c for c in np.asarray(last.classes_).tolist()}
+    unknown = [value for value in column if plain(value) not in by_text]
+    if unknown:
+        raise HoldfastError(
+            f"the label {settings.label!r} has the value {as_text(unknown[0])!r}, and the model "
+            f"knows {', '.join(map(repr, by_text))}"
+        )
+    good = settings.favourable
+    if good is None and set(by_text) == {"0", "1"}:
+        good = "1"
+    if good is not None and plain(good) not in by_text:
+        good = {c.lower(): c for c in by_text}.get(plain(good).lower(), good)
+    if good is None or plain(good) not in by_text:
+        raise HoldfastError(
+            f"name the class that is good for the person with --favourable: "
+            f"{' or '.join(map(repr, by_text))}" + ("" if good is None else f", got {good!r}")
+        )
+    return np.array([by_text[plain(v)] for v in column]), by_text[plain(good)]
+
+
+def _with_or_without_algebra(model: ErasableModel, notes: list[str]) -> ErasableModel:
+    """A network that is at no optimum has no derivatives to predict with: refits it is."""
+    if not isinstance(model.core, NetworkCore):
+        return model
+    try:
+        model.deletions(model.X[:1])
+    except UnsupportedModelError as refusal:
+        notes.append(f"Effects of erasure are known by refitting only: {refusal}.")
+        return model.by_refits_only(str(refusal))
+    return model

@@ -1,0 +1,188 @@
+"""Promises: found for people, or read back, only those alive."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.algebra.rows import as_text
+from holdfast.arguments import near_name
+from holdfast.cases.files import Table, belongs_to, read, unique_ids
+from holdfast.cases.settings import Settings
+from holdfast.errors import HoldfastError
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.refit import RefitCore
+from holdfast.recourse import METHODS, find_recourse
+from holdfast.recourse.actionability import Actionability
+from holdfast.recourse.issued import issued_recourse
+from holdfast.recourse.result import Recourse
+from holdfast.report.schema import FEWEST
+from holdfast.tables import like
+
+#: columns of a table of promises that are no features
+ABOUT_PROMISES = ("issued", "expires", "model")
+
+
+def check_method(settings: Settings) -> None:
+    """Refuse a method there is not, before any work is done."""
+    if settings.method is not None and settings.method not in METHODS:
+        raise HoldfastError(
+            f"--method must be one of {', '.join(METHODS)}, got {settings.method!r}"
+            f"{near_name(settings.method, METHODS)}"
+        )
+
+
+def promises(
+    settings: Settings,
+    model: ErasableModel,
+    people: Table,
+    train: Table,
+    gone: Any,
+    target: float,
+    notes: list[str],
+    about: dict[str, Any],
+    tell: Callable[[str, int, int], None],
+) -> Recourse:
+    """What people were told: recourses found now, or issued before and alive."""
+    rules: Any = None
+    if settings.actionability == "infer":
+        rules = Actionability.infer(model.frame)
+        frozen = [str(n) for n, f in rules.features.items() if f.direction == "frozen"]
+        notes.append(
+            "What people can change was inferred from the table"
+            + (f"; frozen: {', '.join(frozen)}." if frozen else ".")
+        )
+    elif settings.actionability != "none":
+        rules = Actionability.from_toml(settings.actionability)
+    folk = people.X[~belongs_to(people, train, gone)]
+    if settings.recourses is not None:
+        return _issued(settings, model, folk, rules, target, notes, about)
+    method = settings.method
+    if method is None:
+        method = "growing-spheres" if isinstance(model.core, RefitCore) else "scfe"
+    about["method"] = method
+    given = find_recourse(
+        model,
+        folk,
+        method,
+        target,
+        rules,
+        settings.overshoot,
+        settings.seed,
+        cost=settings.cost,
+        progress=lambda done, total: tell("recourse", done, total),
+    )
+    if len(given) == 0:
+        raise HoldfastError(
+            f"nobody needs recourse: all {given.above_target} people score at the target "
+            f"{target:g} or above"
+        )
+    notes.append(
+        f"{int(given.valid.sum()):,} of {len(given):,} people below the target have a recourse "
+        f"({method}, overshoot {settings.overshoot:g})."
+    )
+    if not given.valid.any():
+        raise HoldfastError(
+            f"no recourse was found for any of {len(given)} people; the first: "
+            f"{given.reason.iloc[0]}"
+        )
+    return given
+
+
+def _issued(
+    settings: Settings,
+    model: ErasableModel,
+    people: pd.DataFrame,
+    rules: Any,
+    target: float,
+    notes: list[str],
+    about: dict[str, Any],
+) -> Recourse:
+    assert settings.recourses is not None
+    if settings.id is None:
+        raise HoldfastError("--recourses are matched to people by id: say which column with --id")
+    what = str(settings.recourses)
+    table = read(settings, settings.recourses)
+    if settings.id not in table.columns:
+        raise HoldfastError(
+            f"{what} has no column {settings.id!r} to match people by"
+            f"{near_name(settings.id, table.columns)}"
+        )
+    apart = [settings.label, settings.subject, *settings.drop]
+    table = table.drop(columns=[c for c in apart if c in table and c not in people.columns])
+    features = [c for c in table if c not in (settings.id, *ABOUT_PROMISES)]
+    for name in features:
+        if name not in people.columns:
+            raise HoldfastError(
+                f"{what} has the column {name!r}, which the model was not fitted on"
+                f"{near_name(name, people.columns)}. If it is no feature, pass --drop {name}"
+            )
+    if not features:
+        raise HoldfastError(f"{what} has no column of the model's features: what was promised?")
+    table = _live(table, settings.as_of or datetime.date.today(), what, notes, about)
+    unique_ids(table[settings.id], f"{what} (live promises)")
+    theirs = [as_text(name) in set(people.index) for name in table[settings.id]]
+    if not any(theirs):
+        raise HoldfastError(f"no live promise in {what} was made to anybody among the people")
+    cells = table[[c for c in table if c not in ABOUT_PROMISES or c in people.columns]]
+    cells = like(cells, people, what)
+    given = issued_recourse(model, people, cells, target, rules, id=settings.id, cost=settings.cost)
+    about["method"] = "issued"
+    short = len(given) - int(given.valid.sum())
+    notes.append(
+        f"{len(given):,} live promises to people below the target, {short:,} of them not valid "
+        "now and left out."
+    )
+    if not given.valid.any():
+        reason = f"; the first: {given.reason.iloc[0]}" if len(given) else ""
+        raise HoldfastError(f"no promise in {what} is valid now{reason}")
+    return given
+
+
+def _live(
+    table: pd.DataFrame, today: datetime.date, what: str, notes: list[str], about: dict[str, Any]
+) -> pd.DataFrame:
+    """Promises already made and not yet expired; the others are counted."""
+    now = pd.Timestamp(today)
+    expired = early = np.zeros(len(table), dtype=bool)
+    if "expires" in table:
+        expired = (_dates(table["expires"], what) < now).to_numpy()
+    if "issued" in table:
+        early = (_dates(table["issued"], what) > now).to_numpy() & ~expired
+    about["expired"], about["not_yet_issued"] = int(expired.sum()), int(early.sum())
+    if expired.any() or early.any():
+        notes.append(
+            f"Of {len(table):,} promises {int(expired.sum()):,} have expired by {today} and "
+            f"{int(early.sum()):,} are not issued yet: they are left out."
+        )
+    live = table[~expired & ~early]
+    if len(live) == 0:
+        raise HoldfastError(
+            f"{what} has no live promise on {today}: {int(expired.sum())} have expired, "
+            f"{int(early.sum())} are not issued yet"
+        )
+    if "model" in table:
+        counts = live["model"].astype(str).value_counts()
+        if counts.min() >= FEWEST:  # else one that is hidden follows from the others
+            about["issued_under"] = {str(name): int(count) for name, count in counts.items()}
+        if len(counts) > 1:
+            notes.append(f"The live promises were made under {len(counts)} models.")
+    return live
+
+
+def _dates(column: pd.Series, what: str) -> pd.Series:
+    """Days; an empty cell is no day."""
+    cells = column.astype(object).where(column.notna(), None)
+    words = cells.astype(str).where(cells.notna(), None)
+    days = pd.to_datetime(words, errors="coerce", format="ISO8601", utc=True)
+    bad = np.flatnonzero((days.isna() & cells.notna()).to_numpy())
+    if bad.size:
+        raise HoldfastError(
+            f"{what}, row {bad[0] + 1}, column {column.name!r}: {str(cells.iloc[bad[0]])!r} is no "
+            "date; dates are written 2026-01-31"
+        )
+    return days.dt.tz_localize(None).dt.normalize()

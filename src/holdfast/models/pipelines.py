@@ -1,0 +1,125 @@
+"""The anatomy of a fitted estimator: its last step, its columns, fresh fits of it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pandas as pd
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import TargetEncoder
+from sklearn.utils.validation import check_is_fitted
+
+from holdfast.algebra.rows import Array
+from holdfast.errors import UnsupportedModelError
+
+
+def final_step(estimator: Any) -> Any:
+    """The estimator itself, or the last step of a pipeline, fitted and of a kind we can serve."""
+    if isinstance(estimator, type):
+        raise UnsupportedModelError(
+            f"{estimator.__name__} is a class, not a fitted model: pass "
+            f"{estimator.__name__}(...).fit(X, y)"
+        )
+    needed = ("fit", "predict", "get_params")
+    if any(not hasattr(estimator, method) for method in needed):
+        raise UnsupportedModelError(
+            f"{type(estimator).__name__} is not a scikit-learn style estimator (fit, predict, "
+            "get_params). Supported: LinearRegression, Ridge, KernelRidge, LogisticRegression, "
+            "MLPClassifier, MLPRegressor, NTKRegressor, LSSVMClassifier, WideReLURegressor, "
+            "pipelines ending in one of them, and any regressor or binary classifier that can be "
+            "cloned and refitted"
+        )
+    check_is_fitted(estimator)
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    if isinstance(last, FrozenEstimator):
+        raise UnsupportedModelError(
+            "a FrozenEstimator is never refitted, so it forgets nothing: pass the estimator inside"
+        )
+    if not (is_classifier(last) or is_regressor(last)):
+        raise UnsupportedModelError(
+            f"{type(last).__name__} is neither a regressor nor a classifier: it gives no score"
+        )
+    return last
+
+
+def flattened(estimator: Any) -> Any:
+    """A pipeline whose last step is a pipeline, as one pipeline of the same fitted steps."""
+    while isinstance(estimator, Pipeline) and isinstance(estimator.steps[-1][1], Pipeline):
+        *first, (name, last) = estimator.steps
+        whole = copy.copy(estimator)
+        whole.steps = [*first, *((f"{name}-{inner}", step) for inner, step in last.steps)]
+        estimator = whole
+    return estimator
+
+
+def fitted_names(estimator: Any) -> list[Any] | None:
+    """The names of the columns an estimator was fitted on, if it was fitted on a named frame."""
+    steps = (
+        [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+    )
+    for step in steps:
+        if step not in (None, "passthrough"):
+            names = getattr(step, "feature_names_in_", None)
+            return None if names is None else list(names)
+    return None
+
+
+def wants_frames(estimator: Any, X: Any) -> bool:
+    """Whether the estimator is to be given frames: as it was fitted, as far as can be told."""
+    if fitted_names(estimator) is not None:
+        return True
+    if not isinstance(X, pd.DataFrame):
+        return False
+    first = estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator
+    unnamed = not all(isinstance(name, str) for name in X.columns)
+    return unnamed or not hasattr(first, "n_features_in_")
+
+
+def cross_fits(transformer: Any) -> bool:
+    """Whether a transformer shows the training rows something else than other rows."""
+    if isinstance(transformer, TargetEncoder):
+        return True
+    if isinstance(transformer, Pipeline):
+        return any(cross_fits(step) for _, step in transformer.steps)
+    if isinstance(transformer, ColumnTransformer):
+        return any(cross_fits(part) for _, part, _ in transformer.transformers_)
+    return False
+
+
+def refitted(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Array | None,
+    refit_preprocessing: bool,
+    warm: Any = None,
+) -> Any:
+    """A fresh fit of the same estimator; ``warm``: a last step whose weights it goes on from."""
+    if not isinstance(estimator, Pipeline):
+        return _refit_step(estimator, X, y, sample_weight, warm)
+    *transformers, (name, last) = estimator.steps
+    if transformers:
+        before = Pipeline(transformers)
+        if refit_preprocessing:
+            before = clone(before)
+            X = before.fit_transform(X, y)
+        else:
+            X = before.transform(X)
+        transformers = before.steps
+        if warm is not None and X.shape[1] != warm.n_features_in_:
+            warm = None  # a category went with the rows: there are no weights to go on from
+    fresh = copy.copy(estimator)
+    fresh.steps = [*transformers, (name, _refit_step(last, X, y, sample_weight, warm))]
+    return fresh
+
+
+def _refit_step(step: Any, X: Any, y: Any, sample_weight: Array | None, warm: Any) -> Any:
+    extra = {} if sample_weight is None else {"sample_weight": sample_weight}
+    if warm is None:
+        return clone(step).fit(X, y, **extra)
+    going_on = copy.deepcopy(warm).set_params(warm_start=True).fit(X, y, **extra)
+    return going_on.set_params(warm_start=step.warm_start)

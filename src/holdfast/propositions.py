@@ -1,0 +1,234 @@
+"""The paper's propositions as numbers, each beside what it bounds.
+
+Every function returns a :class:`Bound`: the bound, the measured worst case over single deletions,
+and their ratio. A bound whose assumptions the model does not meet is refused, with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.integrate import quad_vec
+
+from holdfast.algebra.rows import Array
+from holdfast.errors import UnsupportedModelError
+from holdfast.instability import first_order_change, points_of
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.kernel import KernelCore
+from holdfast.models.linear import LinearCore
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A bound and what it bounds, for every recourse or person.
+
+    Attributes
+    ----------
+    name : str
+    bound, measured : ndarray of shape (q,)
+        The bound, and the largest value any single deletion reaches.
+    assumptions : tuple of str
+        What was checked to hold.
+    """
+
+    name: str
+    bound: Array
+    measured: Array
+    assumptions: tuple[str, ...]
+
+    @property
+    def ratio(self) -> Array:
+        """Bound over measured: 1 is tight."""
+        return self.bound / np.where(self.measured > 0, self.measured, np.nan)
+
+
+def outcome_linear(model: ErasableModel, given: Any) -> Bound:
+    """Proposition 1: ``Δ ≤ ‖x̌‖ max_i ‖d_i‖`` for linear models.
+
+    With an intercept, ``x̌`` and ``d_i`` are those with the constant included.
+    """
+    core = _linear(model)
+    points = points_of(given)
+    deletions = model.deletions(points)
+    alone = _deletable(deletions)
+    shifts = (
+        core.design.U * np.where(alone, deletions.single_steps, 0.0)[:, None]
+    ) @ core.design.T.T
+    x = model.features(points)
+    if core.centre is not None:  # parameters and features around the same centre
+        x = np.column_stack([np.ones(len(x)), x - core.centre])
+    return Bound(
+        "Proposition 1",
+        np.linalg.norm(x, axis=1) * np.linalg.norm(shifts, axis=1).max(),
+        _worst(deletions.single_effects()),
+        ("linear model", "one deletion"),
+    )
+
+
+def outcome_kernel(model: ErasableModel, given: Any) -> Bound:
+    """Proposition 3: ``Δ ≤ ‖K(x̌, X)‖ max_i ‖d_i‖`` for the NTK and other kernel models."""
+    core = model.core
+    if not isinstance(core, KernelCore) or core._bias:
+        raise UnsupportedModelError(
+            f"Proposition 3 is about kernel ridge regression without a bias, not {model!r}"
+        )
+    points = points_of(given)
+    deletions = model.deletions(points)
+    _deletable(deletions)
+    steps = np.nan_to_num(deletions.single_steps)
+    longest, n = 0.0, model.rows.n
+    for start in range(0, n, 512):
+        rows = np.arange(start, min(start + 512, n))
+        shifts = np.sqrt(core._weights)[:, None] * core.inverse.columns(rows) * steps[rows]
+        longest = max(longest, float(np.linalg.norm(shifts, axis=0).max()))
+    return Bound(
+        "Proposition 3",
+        np.linalg.norm(core.kernel(model.features(points), core.X), axis=1) * longest,
+        _worst(deletions.single_effects()),
+        ("kernel model without a bias", "one deletion"),
+    )
+
+
+def action_path(model: ErasableModel, people: Any, target: float, row: int) -> Bound:
+    """Proposition 2: ``Φ₂ ≤ ‖d‖ ∫ ‖Dδ/Dw‖ dγ`` along the straight path, by quadrature.
+
+    For linear models and one deletion; the intercept is part of ``w``. The quadrature is adaptive,
+    and its error estimate is added. Refused where the path passes through ``w = 0``.
+    """
+    x, (b, w), b_after, w_after = before_and_after(model, people, [row])
+    v, c = w_after[0], b_after[0]
+    turned = v - w
+    nearest = np.clip(-(w @ turned) / (turned @ turned or 1.0), 0.0, 1.0)
+    shortest = np.linalg.norm(w + nearest * turned)
+    if shortest < 1e-6 * max(np.linalg.norm(w), np.linalg.norm(v)):
+        raise UnsupportedModelError(
+            "the straight path between the weights passes through 0, where recourse is undefined: "
+            "use action_linear"
+        )
+
+    def norms(share: float) -> Array:
+        return _jacobian_norms(x, share * w + (1 - share) * v, share * b + (1 - share) * c, target)
+
+    integral, error = quad_vec(norms, 0.0, 1.0, epsrel=1e-8, norm="max", limit=10_000)
+    bound = np.linalg.norm(np.append(w - v, b - c)) * (integral + error)
+    measured = action_by_row(x, w, b, w_after, b_after, target)[0]
+    return Bound("Proposition 2", bound, measured, ("linear model", "one deletion", "λ → 0"))
+
+
+def action_linear_paper(model: ErasableModel, people: Any, target: float) -> Bound:
+    """The paper's corollary, ``Φ₂ ≤ 4√2 ‖x‖ max‖d_i‖ / min(‖w‖, ‖w₋ᵢ‖)``.
+
+    Holds for target 0, no intercept, λ → 0, one deletion and ``wᵀw₋ᵢ ≥ 0`` (the appendix prints
+    ``≤``) only, and is refused elsewhere.
+    """
+    core = _linear(model)
+    if target != 0 or core.intercept:
+        raise UnsupportedModelError(
+            f"the paper's corollary holds for target 0 and no intercept; here the target is "
+            f"{target:g}{' and there is an intercept' if core.intercept else ''}: use action_linear"
+        )
+    x, (b, w), b_after, w_after = before_and_after(model, people, None)
+    if np.any(w_after @ w < 0):
+        raise UnsupportedModelError(
+            "the paper's corollary assumes that no deletion turns the weights around (wᵀw₋ᵢ ≥ 0); "
+            "one does: use action_linear"
+        )
+    shortest = min(np.linalg.norm(w), np.linalg.norm(w_after, axis=1).min())
+    longest = np.linalg.norm(w - w_after, axis=1).max()
+    bound = 4 * np.sqrt(2) * np.linalg.norm(x, axis=1) * longest / shortest
+    measured = action_by_row(x, w, b, w_after, b_after, target).max(axis=0)
+    assumptions = ("target 0", "no intercept", "λ → 0", "one deletion", "wᵀw₋ᵢ ≥ 0")
+    return Bound("Corollary (paper)", bound, measured, assumptions)
+
+
+def action_linear(model: ErasableModel, people: Any, target: float, rows: Any = None) -> Bound:
+    r"""A bound on Φ₂ for any target, with an intercept, any deleted set and no sign condition.
+
+    The recourse is the projection ``x̌ = (I − ŵŵᵀ)x + (s − b) w/‖w‖²``. Projections along two
+    directions differ by at most ``‖x‖ sin θ ≤ ‖x‖ ‖w − w₋‖ / max(‖w‖, ‖w₋‖)``, and inversion maps
+    ``w`` and ``w₋`` to points ``‖w − w₋‖ / (‖w‖‖w₋‖)`` apart, so
+
+    .. math:: Φ ≤ ‖w − w₋‖ \Big( \frac{‖x‖}{\max(‖w‖, ‖w₋‖)} + \frac{|s − b|}{‖w‖‖w₋‖} \Big)
+              + \frac{|b − b₋|}{‖w₋‖}.
+
+    Parameters
+    ----------
+    rows : sequence of int, optional
+        One deleted set; by default the worst single row.
+    """
+    x, (b, w), b_after, w_after = before_and_after(model, people, rows)
+    moved = np.linalg.norm(w - w_after, axis=1)
+    length, lengths = np.linalg.norm(w), np.linalg.norm(w_after, axis=1)
+    per_unit = moved / np.maximum(length, lengths)
+    constant = moved * abs(target - b) / (length * lengths) + np.abs(b - b_after) / lengths
+    bounds = np.linalg.norm(x, axis=1)[None] * per_unit[:, None] + constant[:, None]
+    measured = action_by_row(x, w, b, w_after, b_after, target)
+    assumptions = ("linear model", "λ → 0", "one deletion" if rows is None else "one deleted set")
+    return Bound("Corollary (general)", bounds.max(axis=0), measured.max(axis=0), assumptions)
+
+
+def _linear(model: ErasableModel) -> LinearCore:
+    if not isinstance(model.core, LinearCore):
+        raise UnsupportedModelError(f"this bound is about linear models, not {model!r}")
+    return model.core
+
+
+def before_and_after(
+    model: ErasableModel, people: Any, rows: Any
+) -> tuple[Array, tuple[float, Array], Array, Array]:
+    """Features; intercept and weights; the same after each single deletion, or one set's."""
+    core = _linear(model)
+    x = model.features(people)
+    d = x.shape[1]
+    # the weights are linear functionals of the fit: scores at the unit vectors minus at 0
+    probes = np.vstack([np.zeros(d), np.eye(d)])
+    deletions = core.deletions(probes, "scores", None)
+    before = core.scores(probes)
+    if rows is None:
+        drops = deletions.single_effects()
+        drops = drops[:, _deletable(deletions)].T
+    else:
+        drops = deletions.effect(rows)[None]
+    after = before - drops
+    weights = before[1:] - before[0]
+    return x, (float(before[0]), weights), after[:, 0], after[:, 1:] - after[:, :1]
+
+
+def action_by_row(
+    x: Array, w: Array, b: float, w_after: Array, b_after: Array, target: float
+) -> Array:
+    """Φ₂ of every person for every alternative, (alternatives, q)."""
+    now = first_order_change(target - b - x @ w, np.broadcast_to(w, x.shape))
+    then = [
+        first_order_change(target - c - x @ v, np.broadcast_to(v, x.shape))
+        for v, c in zip(w_after, b_after, strict=True)
+    ]
+    return np.linalg.norm(np.asarray(then) - now, axis=2)
+
+
+def _jacobian_norms(x: Array, w: Array, b: float, target: float) -> Array:
+    """Operator norm of ``D δ/D (w, b)`` for every person."""
+    norm = w @ w
+    gaps = target - b - x @ w
+    d = w.size
+    jacobians = np.zeros((len(x), d, d + 1))
+    gradient = (-x / norm) - (2.0 * gaps / norm**2)[:, None] * w
+    jacobians[:, :, :d] = w[None, :, None] * gradient[:, None, :]
+    jacobians[:, :, :d] += (gaps / norm)[:, None, None] * np.eye(d)
+    jacobians[:, :, d] = -w / norm
+    return np.linalg.norm(jacobians, ord=2, axis=(1, 2))
+
+
+def _deletable(deletions: Any) -> Any:
+    """Which rows can go alone; a bound over none of them says nothing."""
+    if not deletions.deletable.any():
+        raise UnsupportedModelError(
+            "no training row can be deleted alone: there are too few for this model"
+        )
+    return deletions.deletable
+
+
+def _worst(effects: Array) -> Array:
+    return np.nanmax(np.abs(effects), axis=1)
