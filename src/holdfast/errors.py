@@ -11,11 +11,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
+
+_SETTING = re.compile(r"⟦(\w+)⟧")
 
 
 class HoldfastError(ValueError):
-    """Bad input: the message says what was seen, where, and what is wanted."""
+    """Bad input: the message says what was seen, where, and what is wanted.
+
+    A message may name a setting as ``⟦max_deletions⟧``: whoever shows it says how it is set there,
+    as an argument, an option or a field of a form.
+    """
+
+    def __str__(self) -> str:
+        return self.worded(lambda name: name)
+
+    def worded(self, setting: Callable[[str], str]) -> str:
+        """The message with settings named as ``setting`` names them.
+
+        Examples
+        --------
+        >>> from holdfast.errors import HoldfastError
+        >>> error = HoldfastError("say which column names people with ⟦subject⟧")
+        >>> error.worded(lambda name: f"--{name}")
+        'say which column names people with --subject'
+        """
+        return _SETTING.sub(lambda found: setting(found[1]), super().__str__())
 
 
 class UnsupportedModelError(HoldfastError, TypeError):

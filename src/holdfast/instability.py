@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from holdfast.algebra.rows import Array
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
+from holdfast.models.refits import Refits, broken
+from holdfast.recourse.promises import points_of
 
 
 @dataclass(frozen=True)
@@ -47,16 +48,11 @@ class Instability:
         return self.total / counted if counted else float("nan")
 
 
-def points_of(given: Any) -> Any:
-    """The points of recourses, or plain points as they are."""
-    if isinstance(given, pd.DataFrame | np.ndarray):
-        return given
-    return getattr(given, "points", given)
-
-
 def _scores_after(model: ErasableModel, points: Any, rows: Any, subjects: Any, by: str) -> Array:
     if by == "refit":
-        return model.without(rows, subjects=subjects).scores(points)
+        gone = model.rows.positions(rows, subjects)
+        found: Array = Refits(model, points).without([gone])[0]
+        return found
     if by == "algebra":
         drop = model.deletions(points).effect(rows, subjects=subjects)
         return model.scores(points) - drop
@@ -108,7 +104,7 @@ def outcome_instability(
     if target is None or kind == "continuous":
         values = np.abs(before - after)
     else:
-        values = (after < target).astype(float)
+        values = broken(after, target).astype(float)
     return Instability(np.where(invalid, np.nan, values), int(invalid.sum()))
 
 
@@ -176,9 +172,9 @@ def first_order_recourse(
     model: ErasableModel, people: Any, target: float, ridge: float = 0.0
 ) -> Array:
     """The paper's closed-form recourse (Sec. 5.1), in the features of the model's last step."""
-    x = model.features(people)
-    slopes = model.core.score_gradients(x)
-    gaps = target - model.core.scores(x)
+    x, last = model.features(people), model.last_step
+    slopes = np.asarray(last.score_gradients(x))
+    gaps = target - last.scores(x)
     return x + first_order_change(gaps, slopes, ridge)
 
 

@@ -14,10 +14,9 @@ from scipy.integrate import quad_vec
 
 from holdfast.algebra.rows import Array
 from holdfast.errors import UnsupportedModelError
-from holdfast.instability import first_order_change, points_of
+from holdfast.instability import first_order_change
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.kernel import KernelCore
-from holdfast.models.linear import LinearCore
+from holdfast.recourse.promises import points_of
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def outcome_linear(model: ErasableModel, given: Any) -> Bound:
 
     With an intercept, ``x̌`` and ``d_i`` are those with the constant included.
     """
-    core = _linear(model)
+    core = model.form("linear")
     points = points_of(given)
     deletions = model.deletions(points)
     alone = _deletable(deletions)
@@ -69,8 +68,8 @@ def outcome_linear(model: ErasableModel, given: Any) -> Bound:
 
 def outcome_kernel(model: ErasableModel, given: Any) -> Bound:
     """Proposition 3: ``Δ ≤ ‖K(x̌, X)‖ max_i ‖d_i‖`` for the NTK and other kernel models."""
-    core = model.core
-    if not isinstance(core, KernelCore) or core._bias:
+    core = model.form("kernel")
+    if core.has_bias:
         raise UnsupportedModelError(
             f"Proposition 3 is about kernel ridge regression without a bias, not {model!r}"
         )
@@ -81,7 +80,7 @@ def outcome_kernel(model: ErasableModel, given: Any) -> Bound:
     longest, n = 0.0, model.rows.n
     for start in range(0, n, 512):
         rows = np.arange(start, min(start + 512, n))
-        shifts = np.sqrt(core._weights)[:, None] * core.inverse.columns(rows) * steps[rows]
+        shifts = np.sqrt(core.weights)[:, None] * core.inverse.columns(rows) * steps[rows]
         longest = max(longest, float(np.linalg.norm(shifts, axis=0).max()))
     return Bound(
         "Proposition 3",
@@ -123,7 +122,7 @@ def action_linear_paper(model: ErasableModel, people: Any, target: float) -> Bou
     Holds for target 0, no intercept, λ → 0, one deletion and ``wᵀw₋ᵢ ≥ 0`` (the appendix prints
     ``≤``) only, and is refused elsewhere.
     """
-    core = _linear(model)
+    core = model.form("linear")
     if target != 0 or core.intercept:
         raise UnsupportedModelError(
             f"the paper's corollary holds for target 0 and no intercept; here the target is "
@@ -169,17 +168,11 @@ def action_linear(model: ErasableModel, people: Any, target: float, rows: Any = 
     return Bound("Corollary (general)", bounds.max(axis=0), measured.max(axis=0), assumptions)
 
 
-def _linear(model: ErasableModel) -> LinearCore:
-    if not isinstance(model.core, LinearCore):
-        raise UnsupportedModelError(f"this bound is about linear models, not {model!r}")
-    return model.core
-
-
 def before_and_after(
     model: ErasableModel, people: Any, rows: Any
 ) -> tuple[Array, tuple[float, Array], Array, Array]:
     """Features; intercept and weights; the same after each single deletion, or one set's."""
-    core = _linear(model)
+    core = model.form("linear")
     x = model.features(people)
     d = x.shape[1]
     # the weights are linear functionals of the fit: scores at the unit vectors minus at 0

@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import os
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.errors import EmptyDataError, ParserError, ParserWarning
+from pandas.errors import EmptyDataError, ParserError
 
 from holdfast.archives import refuse_if_larger
 from holdfast.errors import HoldfastError
@@ -187,29 +186,23 @@ def _csv(
 ) -> pd.DataFrame:
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise HoldfastError(f"the delimiter must be one character, got {delimiter!r}")
-    names = _header(file, delimiter)
+    _check_header(file, delimiter)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", ParserWarning)
-            table = pd.read_csv(
-                file,
-                sep=delimiter,
-                dtype=dict.fromkeys(text, str),
-                keep_default_na=missing_words,
-                na_values=[""],
-                decimal=decimal,
-                index_col=False,
-                low_memory=False,
-                encoding="utf-8-sig",
-                compression=None,  # never guessed from the name: nothing is unpacked unseen
-            )
+        table = pd.read_csv(
+            file,
+            sep=delimiter,
+            dtype=dict.fromkeys(text, str),
+            keep_default_na=missing_words,
+            na_values=[""],
+            decimal=decimal,
+            index_col=False,
+            low_memory=False,
+            encoding="utf-8-sig",
+            compression=None,  # never guessed from the name: nothing is unpacked unseen
+        )
     except EmptyDataError:
         raise HoldfastError(
             f"{str(file)!r} is empty: a table with a header line is wanted"
-        ) from None
-    except ParserWarning:
-        raise HoldfastError(
-            f"{str(file)!r}: its lines have more cells than its header, which has {len(names)}"
         ) from None
     except ParserError as wrong:
         said = str(wrong).replace("Error tokenizing data. C error: ", "").strip()
@@ -223,17 +216,18 @@ def _csv(
     return _checked(table, file)
 
 
-def _header(file: Path, delimiter: str) -> list[str]:
-    """The column names; wrong delimiters and double names are told from them."""
+def _check_header(file: Path, delimiter: str) -> None:
+    """Wrong delimiters, double names and cells too many are told from the first lines."""
     try:
         with file.open(encoding="utf-8-sig", newline="") as lines:
-            first = lines.readline(1_000_000)
+            first, second = lines.readline(1_000_000), lines.readline(1_000_000)
     except UnicodeDecodeError as wrong:
         raise HoldfastError(_not_utf8(file, wrong)) from None
     if not first.strip():
         raise HoldfastError(f"{str(file)!r} is empty: a table with a header line is wanted")
     try:
         names = next(csv.reader(io.StringIO(first), delimiter=delimiter), [])
+        cells = next(csv.reader(io.StringIO(second), delimiter=delimiter), [])
     except csv.Error as wrong:
         raise HoldfastError(f"{str(file)!r} is not a CSV file: {wrong}") from None
     if len(names) == 1:
@@ -247,7 +241,10 @@ def _header(file: Path, delimiter: str) -> list[str]:
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise HoldfastError(f"{str(file)!r}: the column {min(twice)!r} appears twice")
-    return names
+    if len(cells) > len(names):  # pandas would take the first for names of rows, or cut the last
+        raise HoldfastError(
+            f"{str(file)!r}: its lines have more cells than its header, which has {len(names)}"
+        )
 
 
 def _not_utf8(file: Path, wrong: UnicodeDecodeError) -> str:

@@ -33,6 +33,7 @@ import holdfast as hf
 from holdfast import archives
 from holdfast.cases import trust
 from holdfast.cases.modelfile import loaded_model
+from holdfast.cases.remarks import Remarks
 from holdfast.cases.trust import Named, is_safe, named_in
 from holdfast.cli import run
 from holdfast.tables import read_table
@@ -96,7 +97,7 @@ def fitted(first):
 
 
 def load(path, *names):
-    return loaded_model(Path(path), False, names, [])
+    return loaded_model(Path(path), False, names, Remarks())
 
 
 COMMANDS = {
@@ -331,11 +332,13 @@ def test_keys_are_made_by_types_of_scalars_only():
 
 def test_trust_says_what_it_means(folder):
     skops.dump(fitted(np.fromfile), "m.skops")
-    with pytest.raises(hf.HoldfastError, match="--trust NAME"):
+    with pytest.raises(hf.HoldfastError, match="trust NAME"):
         load("m.skops")
-    notes = []
-    loaded_model(Path("m.skops"), False, ["numpy.fromfile"], notes)
-    assert notes == ["Warning: numpy.fromfile in m.skops runs its own code: it is trusted by name."]
+    told = Remarks()
+    loaded_model(Path("m.skops"), False, ["numpy.fromfile"], told)
+    assert [note.text for note in told.notes] == [
+        "Warning: numpy.fromfile in m.skops runs its own code: it is trusted by name."
+    ]
 
 
 def test_a_settings_file_cannot_allow_code(folder, capsys):

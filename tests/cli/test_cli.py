@@ -88,7 +88,8 @@ def test_the_command_says_what_the_library_says(folder, capsys):
     result = hf.audit(model, given, max_deletions=2, draws=2)
     for point, (_, line) in zip(said["curve"], result.curve.iterrows(), strict=True):
         for name in ("predicted", "refitted", "random", "ceiling"):
-            assert point[name] == pytest.approx(line[name], abs=1e-9)
+            value = float("nan") if point[name] is None else point[name]
+            assert value == pytest.approx(line[name], abs=1e-9, nan_ok=True)
 
 
 def test_settings_from_a_file(folder, tmp_path_factory, capsys, monkeypatch):
@@ -125,7 +126,7 @@ def test_settings_that_are_wrong(folder, capsys, text, message):
     assert run(["audit", "audit.toml"]) == 2
     said = capsys.readouterr().err
     assert re.search(message, said, re.DOTALL), said
-    assert said.count("\n") == 1
+    assert said.count("holdfast:") == 1  # one message; other lines are stages
 
 
 def test_the_template_is_complete_and_valid(folder, capsys):
@@ -342,7 +343,7 @@ def test_bad_tables(folder, capsys, change, message):
     assert audit() == 2
     said = capsys.readouterr().err
     assert message in said
-    assert said.count("\n") == 1
+    assert said.count("holdfast:") == 1  # one message; other lines are stages
 
 
 def test_help_and_version(capsys):
@@ -381,7 +382,7 @@ def test_options_offer_what_there_is():
 
     assert set(get_args(options.Kind)) == set(KINDS)
     assert set(get_args(options.Finder)) == set(METHODS)
-    assert set(get_args(options.Searcher)) == set(SEARCHES)
+    assert set(get_args(options.Searcher)) == set(SEARCHES) - {"random"}  # shown beside any other
 
 
 def test_schema(capsys):

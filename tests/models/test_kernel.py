@@ -128,7 +128,7 @@ def test_rows_that_repeat_change_nothing_but_the_time(estimator, rng):
         np.testing.assert_allclose(ours.coupling(rows), theirs.coupling(rows), atol=1e-7)
         true = model.scores(Q) - model.without(rows).scores(Q)
         assert relative_error(ours.effect(rows), true) < EXACT
-        after = model.core.scores_without(Q, [rows] * 7)
+        after = model.core.own_scores_without(Q, [rows] * 7)
         np.testing.assert_allclose(after, model.without(rows).scores(Q), rtol=1e-8)
 
 

@@ -54,7 +54,7 @@ def test_refit_and_refusal(problem):
     assert np.abs(rest.scores(X) - model.scores(X)).max() > 0
     for use in (model.deletions, model.reweighted):
         argument = X if use == model.deletions else np.ones(60)
-        with pytest.raises(hf.UnsupportedModelError, match="600 trained weights has a dense Hess"):
+        with pytest.raises(hf.UnsupportedModelError, match="600 trained weights its Hessian"):
             use(argument)
 
 

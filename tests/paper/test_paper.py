@@ -17,7 +17,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import holdfast as hf
 from holdfast import datasets, paper
 from holdfast.datasets.dataset import Dataset
-from holdfast.paper import cases, claims, notions, runner
+from holdfast.paper import claims, notions, runner
+from holdfast.paper import setups as cases
 from holdfast.paper.settings import OVERSHOOTS, Cell, Scale
 from holdfast.paper.store import Store
 
@@ -241,7 +242,7 @@ def test_everything_is_written_and_nothing_is_done_twice(tiny, tmp_path, monkeyp
     assert judged["Recourse is "] == "not measured"
     # another figure into the same folder: what is there stays, and is in the tables still
     before = {path: path.stat().st_mtime_ns for path in (out / "cells").glob("onion*")}
-    with pytest.raises(hf.HoldfastError, match="--resume"):
+    with pytest.raises(hf.HoldfastError, match="resume"):
         paper.reproduce(["bounds"], out, **settings)
     with pytest.raises(hf.HoldfastError, match="overshoots"):
         paper.reproduce(["bounds"], out, resume=True, **{**settings, "overshoots": [0.5]})
@@ -310,7 +311,7 @@ import sys
 sys.path.insert(0, {tests!r})
 import test_paper
 from holdfast import datasets, paper
-from holdfast.paper import cases, notions, runner
+from holdfast.paper import setups as cases, notions, runner
 real = datasets.load_dataset
 notions.load_dataset = test_paper.students
 cases.load_dataset = lambda name, task=None, **options: real("diabetes-progression", task)

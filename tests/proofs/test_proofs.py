@@ -216,7 +216,7 @@ def test_the_newton_remainder_bounds_every_refit(rng):
         for _ in range(60):
             rows = np.sort(rng.choice(n, k, replace=False))
             newton = deletions.columns(rows) @ deletions.solve(rows)
-            true = scores - model.core.scores_without(Q, [rows] * len(Q))
+            true = scores - model.core.scores_without(Q, [rows])[0]
             room = missed.price[:, k] * missed.charge[k][rows].sum()
             assert np.all(true - newton <= room + 1e-10)
             tightest = max(tightest, float(np.max((true - newton) / room)))

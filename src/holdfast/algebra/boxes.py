@@ -25,7 +25,7 @@ import numpy as np
 
 from holdfast.algebra.box_loops import strongest, sums_of_largest
 from holdfast.algebra.clusters import Cluster, clusters_among
-from holdfast.algebra.deletions import Deletions, LowRankDeletions
+from holdfast.algebra.deletions import Deletions
 from holdfast.algebra.rows import Array, Positions
 
 #: outward rounding: sums here have at most a few dozen terms
@@ -232,17 +232,6 @@ def _tiles(deletions: Deletions, alive: Positions, root: Array) -> Iterator[tupl
     """``E`` a few rows at a time."""
     n = alive.size
     many = max(1, _TILE // n)
-    everything = alive.size == deletions.rows.n
-    scaled = None
-    if isinstance(deletions, LowRankDeletions):
-        scaled = deletions.factor[alive] / root[:, None]
-        if not deletions.coupled:
-            scaled = np.zeros_like(scaled)
+    tile = deletions.couplings(alive, 1.0 / root)
     for start in range(0, n, many):
-        rows = slice(start, min(start + many, n))
-        if scaled is not None:
-            yield start, scaled[rows] @ scaled.T
-        else:
-            tile = deletions.coupling(alive[rows]).T
-            tile = tile if everything else tile[:, alive]
-            yield start, np.ascontiguousarray(tile / (-root[rows, None] * root))
+        yield start, tile(slice(start, min(start + many, n)))

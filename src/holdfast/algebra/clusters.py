@@ -24,7 +24,7 @@ from scipy import linalg
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from holdfast.algebra.deletions import Deletions, LowRankDeletions
+from holdfast.algebra.deletions import Deletions
 from holdfast.algebra.rows import Array, Positions
 
 #: rows a group may have (all its parts are gone through), and how many groups there may be
@@ -133,8 +133,7 @@ def clusters_among(
 def _cluster(deletions: Deletions, rows: Positions) -> Cluster:
     P, r = deletions.block(rows), deletions.residuals[rows]
     towards = deletions.coupling(rows).T
-    # below this an eigenvalue is a direction lost, not a small number
-    floor = max(deletions.floor, 1e-7 if isinstance(deletions, LowRankDeletions) else 0.0)
+    floor = max(deletions.floor, deletions.lost)
     parts, roots, nulls = [], [], []
     length, largest, coupling = 0.0, 0.0, np.zeros(towards.shape[1])
     for code in range(1, 1 << rows.size):

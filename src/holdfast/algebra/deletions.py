@@ -16,9 +16,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from scipy import linalg
 
 from holdfast.algebra.dual import DualInverse
@@ -30,6 +31,30 @@ FLOOR = 1e-8
 
 #: whitened first-order change of the parameters, rows deleted → drop of the functionals
 Move = Callable[[Array, Positions], Array]
+
+#: low-rank models with more parameters than this are cheaper to hold as a dense C
+STREAMED_RANK = 128
+
+
+class Tiles(Protocol):
+    """Rows of ``C`` transposed, in some order of the training rows."""
+
+    def __call__(self, rows: Any) -> Array:
+        """(rows, functionals), before any deletion."""
+
+    def without(self, gone: Positions) -> Callable[[Any], Array] | None:
+        """The same after rows ``gone`` went, where that costs no more; else ``None``."""
+
+
+class FitByWeight(Protocol):
+    """A fit as a function of row weights: what a relaxed search descends on."""
+
+    def gradient(self, slopes: Slopes, omega: Array, lean: Array | float = 0.0) -> Array:
+        """``Σ_j ∂loss/∂f_j · ∂f_j/∂ω`` (rows,) at weights ``ω``; ``slopes`` takes drops of f."""
+
+
+#: the drop of every functional → the derivative of a loss in every functional
+Slopes = Callable[[Array], Array]
 
 
 class Deletions(ABC):
@@ -144,6 +169,46 @@ class Deletions(ABC):
         """``C`` as one (functionals, n) matrix, for those who ask for it."""
         return self.columns(slice(None))
 
+    # how the triple is laid out, for those who go through all of it ---------------------------
+
+    #: whether rows of ``C`` are made faster by a product than they are read from memory
+    streams: bool = False
+    #: whether deleting one row changes what deleting another does (``P`` is not the identity)
+    coupled: bool = True
+    #: an eigenvalue of a block of ``P`` below this is a direction lost, not a small number
+    lost: float = 0.0
+    #: whether :meth:`effect` says more than the formula, at the cost of a look at the data
+    refined: bool = False
+    #: rows whose weights a :meth:`fit_by_weight` can follow at once; ``None``: all
+    most_weighted: int | None = None
+
+    def prepare(self) -> None:  # noqa: B027 (most have nothing to prepare)
+        """Do once what many looks at columns and blocks would otherwise do each time."""
+
+    @abstractmethod
+    def tiles(self, order: Positions) -> Tiles:
+        """``C`` transposed, some rows at a time, the rows arranged in ``order``."""
+
+    @abstractmethod
+    def blocks(self, rows: npt.NDArray[np.intp]) -> Array:
+        """``P_BB`` of groups of equally many rows: (groups, b) positions → (groups, b, b)."""
+
+    @abstractmethod
+    def functionals(self, some: slice) -> Array:
+        """``C[some]`` of shape (b, n): what every row does to a few functionals."""
+
+    @abstractmethod
+    def couplings(self, rows: Positions, whitening: Any) -> Callable[[slice], Array]:
+        """``−W P Wᵀ`` off the blocks of ``W``, some rows at a time: how rows act on each other.
+
+        ``whitening`` is what ``P`` is scaled by on both sides, (len(rows), len(rows)), sparse or a
+        vector for a diagonal one.
+        """
+
+    @abstractmethod
+    def fit_by_weight(self, rows: Positions) -> FitByWeight:
+        """The fit as a function of the weights of some rows, the others' staying 1."""
+
 
 @dataclass(frozen=True)
 class LowRankDeletions(Deletions):
@@ -177,6 +242,15 @@ class LowRankDeletions(Deletions):
     exact: bool = True
     move: Move | None = field(default=None, repr=False)
     floor: float = FLOOR
+    lost: float = 1e-7
+
+    @property
+    def streams(self) -> bool:  # type: ignore[override]
+        return self.queries.shape[1] <= STREAMED_RANK
+
+    @property
+    def refined(self) -> bool:  # type: ignore[override]
+        return self.move is not None
 
     @property
     def lengths(self) -> Array:
@@ -211,6 +285,31 @@ class LowRankDeletions(Deletions):
         change = self.factor[positions].T @ self.solve(positions)
         return self.move(change, positions).reshape(self.shape)
 
+    def tiles(self, order: Positions) -> Tiles:
+        if self.streams:
+            return _Products(self, np.ascontiguousarray(self.factor[order]))
+        return _Stored(np.ascontiguousarray(self.dense().T[order]))
+
+    def blocks(self, rows: npt.NDArray[np.intp]) -> Array:
+        size = rows.shape[1]
+        blocks = np.broadcast_to(np.eye(size), (len(rows), size, size)).copy()
+        if self.coupled:
+            u = self.factor[rows]
+            blocks -= np.einsum("gip,gjp->gij", u, u)
+        return blocks
+
+    def functionals(self, some: slice) -> Array:
+        tile: Array = self.queries[some] @ self.factor.T
+        return tile
+
+    def couplings(self, rows: Positions, whitening: Any) -> Callable[[slice], Array]:
+        factor = self.factor[rows] if self.coupled else np.zeros((len(rows), 1))
+        scaled = whitening[:, None] * factor if np.ndim(whitening) == 1 else whitening @ factor
+        return lambda some: scaled[some] @ scaled.T
+
+    def fit_by_weight(self, rows: Positions) -> FitByWeight:
+        return LowRankFit(self.queries, self.factor[rows], self.residuals[rows], self.coupled)
+
 
 @dataclass(frozen=True)
 class KernelDeletions(Deletions):
@@ -224,6 +323,8 @@ class KernelDeletions(Deletions):
         ``P``, and the bias of the LS-SVM if there is one.
     residuals : ndarray of shape (n,)
         The dual weights.
+    ridge : float
+        ``β``, what is added to the kernel matrix.
     offset : float or ndarray of shape (functionals,)
         What the functionals say of a constant: 1 for scores, 0 for gradients.
     """
@@ -233,8 +334,10 @@ class KernelDeletions(Deletions):
     residuals: Array = field(repr=False)
     rows: TrainingRows
     shape: tuple[int, ...]
+    ridge: float
     offset: Array | float = 1.0
     exact: bool = True
+    most_weighted: int | None = 500
 
     @property
     def floor(self) -> float:  # type: ignore[override]
@@ -262,3 +365,125 @@ class KernelDeletions(Deletions):
     @property
     def diagonal(self) -> Array:
         return self.inverse.diagonal
+
+    def prepare(self) -> None:
+        self.inverse.form()
+
+    @cached_property
+    def _whole(self) -> Array:
+        """``C``, which costs as much whole as in parts."""
+        return self.dense()
+
+    def tiles(self, order: Positions) -> Tiles:
+        return _Stored(np.ascontiguousarray(self.dense().T[order]))
+
+    def blocks(self, rows: npt.NDArray[np.intp]) -> Array:
+        return np.stack([self.block(group) for group in rows])
+
+    def functionals(self, some: slice) -> Array:
+        return np.ascontiguousarray(self._whole[some])
+
+    def couplings(self, rows: Positions, whitening: Any) -> Callable[[slice], Array]:
+        everything = np.array_equal(rows, np.arange(self.rows.n))
+
+        def tile(some: slice) -> Array:
+            P = self.coupling(rows[some]).T
+            P = P if everything else P[:, rows]
+            if np.ndim(whitening) == 1:
+                return np.ascontiguousarray(P * (-whitening[some, None] * whitening))
+            return -(whitening[some][:, some] @ (P @ whitening.T))
+
+        return tile
+
+    def fit_by_weight(self, rows: Positions) -> FitByWeight:
+        return DualFit(self.columns(rows), self.block(rows), self.residuals[rows], self.ridge)
+
+
+class _Products:
+    """Tiles of a low-rank ``C``, each one product that never leaves the cache."""
+
+    def __init__(self, deletions: LowRankDeletions, factor: Array):
+        self._deletions, self._factor = deletions, factor
+        self._right = np.ascontiguousarray(deletions.queries.T)
+
+    def __call__(self, rows: Any) -> Array:
+        tile: Array = self._factor[rows] @ self._right
+        return tile
+
+    def without(self, gone: Positions) -> Callable[[Any], Array] | None:
+        """With ``W' = W + C_T Z U_T`` for ``W``: one product does both, for rows still there."""
+        triple = self._deletions
+        if not triple.coupled:
+            return self
+        U = triple.factor[gone]
+        moved = np.eye(U.shape[1]) + U.T @ linalg.inv(triple.block(gone)) @ U
+        right = np.ascontiguousarray((triple.queries @ moved).T)
+        return lambda rows: self._factor[rows] @ right
+
+
+class _Stored:
+    """Tiles of a ``C`` that is held whole."""
+
+    def __init__(self, dense: Array):
+        self._dense = dense
+
+    def __call__(self, rows: Any) -> Array:
+        return self._dense[rows]
+
+    def without(self, gone: Positions) -> Callable[[Any], Array] | None:
+        return None
+
+
+@dataclass(frozen=True)
+class LowRankFit:
+    """The fit as a function of all row weights, in the whitened coordinates of a low-rank model."""
+
+    queries: Array
+    factor: Array
+    residuals: Array
+    coupled: bool
+
+    def gradient(self, slopes: Slopes, omega: Array, lean: Array | float = 0.0) -> Array:
+        """``Σ_j ∂loss/∂f_j · ∂f_j/∂ω`` (n,) at row weights ``ω``, in closed form."""
+        W, U, r = self.queries, self.factor, self.residuals
+        gone = 1.0 - omega
+        if not self.coupled:
+            return r * (U @ (slopes(W @ (U.T @ (gone * r)) + lean) @ W))
+        away = U[gone > 0] * np.sqrt(gone[gone > 0])[:, None]
+        curvature = np.eye(U.shape[1]) - away.T @ away  # numpy makes half of it and mirrors
+        factor = linalg.cho_factor(curvature + 1e-12 * np.eye(len(curvature)))
+        shift = linalg.cho_solve(factor, U.T @ (gone * r))
+        back = linalg.cho_solve(factor, slopes(W @ shift + lean) @ W)
+        return (r + U @ shift) * (U @ back)
+
+
+@dataclass(frozen=True)
+class DualFit:
+    """The fit as a function of some rows' weights, all others staying 1, for a kernel model."""
+
+    columns: Array
+    block: Array
+    residuals: Array
+    beta: float
+
+    def gradient(self, slopes: Slopes, omega: Array, lean: Array | float = 0.0) -> Array:
+        """As for :class:`LowRankFit`, for the rows in question."""
+        gone = 1.0 - omega
+        root = np.sqrt(gone)
+        inner = root[:, None] * self.block * root
+        inner[np.diag_indices_from(inner)] += (1.0 - gone) / self.beta
+        factor = linalg.cho_factor(inner)
+
+        def solved(right: Array) -> Array:
+            return root * linalg.cho_solve(factor, root * right)
+
+        dual = solved(self.residuals)
+        back_from = slopes(self.columns @ dual + lean) @ self.columns
+        back = solved(back_from)
+        # N/g, from (G + D) N = 1 where g is small: there is no division by it
+        small = gone < 0.5
+        scale = np.where(small, self.beta / np.where(small, 1.0 - gone, 1.0), 0.0)
+        inverse = np.where(small, 0.0, 1.0 / np.where(small, 1.0, gone))
+        dual_over = scale * (self.residuals - self.block @ dual) + inverse * dual
+        back_over = scale * (back_from - self.block @ back) + inverse * back
+        return dual_over * back_over / self.beta

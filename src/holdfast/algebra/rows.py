@@ -55,6 +55,14 @@ class TrainingRows:
         found, starts = np.unique(names[order], return_index=True)
         return dict(zip(found.tolist(), np.split(order, starts[1:]), strict=True))
 
+    def only(self, rows: Positions) -> TrainingRows:
+        """Some of the rows, each as often as named."""
+
+        def some(values: Any) -> Any:
+            return None if values is None else values[rows]
+
+        return TrainingRows(len(rows), some(self.subjects), some(self.classes), some(self.weights))
+
     def positions(self, rows: Any = None, subjects: Any = None) -> Positions:
         """The row positions meant by ``rows`` or by ``subjects``, checked.
 

@@ -2,48 +2,54 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from holdfast.algebra.rows import Array, take
+from holdfast.algebra.rows import Array
+from holdfast.algebra.threads import one_blas_thread
 from holdfast.algebra.units import Units
 from holdfast.arguments import finite_score, generator_of, positive_number
+from holdfast.audits.about import About
+from holdfast.audits.clock import Clock
 from holdfast.audits.explanation import (
     action_shift,
     agreement,
     bound_table,
     by_overshoot,
     critical_rows,
-    has_algebra,
 )
 from holdfast.audits.likelihood import (
     HIGH,
     LOW,
+    Band,
     cohort_rows,
     cohort_table,
     likelihood,
     refuse_too_many,
-    shares_broken,
 )
-from holdfast.audits.refits import Progress, Refits
 from holdfast.audits.result import Audit
 from holdfast.errors import HoldfastError
-from holdfast.instability import points_of
 from holdfast.models.erasable import ErasableModel, refuse_other_models
-from holdfast.models.kernel import KernelCore
-from holdfast.models.preprocessing import Preprocessing
-from holdfast.models.refit import RefitCore
+from holdfast.models.refits import Progress, Refits, broken, shares_broken, small_matrices
 from holdfast.proofs import certify as prove
 from holdfast.proofs.result import Proof
 from holdfast.recourse import target_of
+from holdfast.recourse.promises import Promises, judged
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search as look_for
 from holdfast.searches.plan import Plan
 
+#: seconds for the certificates, where the whole audit has no limit
+PROOF_SECONDS = 60.0
 #: seconds for the ceiling on what one set of deletions breaks of all recourses together
 JOINT_SECONDS = 10.0
+#: refits with other seeds, for models that draw
+SEEDS = 3
+#: random draws of a quick audit
+QUICK_DRAWS = 5
 
 
 def audit(
@@ -61,10 +67,11 @@ def audit(
     erasures: int | None = None,
     cohorts: Any = None,
     at: int | None = None,
-    time_limit: float = 60.0,
+    time_limit: float | None = None,
+    quick: bool = False,
     n_jobs: int = 1,
     progress: Progress | None = None,
-    about: dict[str, Any] | None = None,
+    about: About | None = None,
 ) -> Audit:
     """What erasure requests can do to promised recourses.
 
@@ -96,13 +103,17 @@ def audit(
     at : int, optional
         The number of erasures the headline speaks of; by default the fewest that break half of the
         recourses, or ``max_deletions``.
-    time_limit : float
-        Seconds for the certificates.
+    time_limit : float, optional
+        Seconds for all of it; by default there is no limit, but for 60 seconds of certificates.
+        What is not done by then is named in ``result.missing``.
+    quick : bool
+        A first answer within seconds, labelled as such: a greedy search by the algebra alone,
+        few draws, no certificates, no explanations.
     n_jobs : int
         Refits at a time.
     progress : callable, optional
         Called with ``(stage, done, total)``.
-    about : dict, optional
+    about : About, optional
         What is known of the files: goes into the report's last section.
 
     Returns
@@ -126,109 +137,96 @@ def audit(
     3  3       0.96      0.96
     """
     refuse_other_models(model)
-    rng = generator_of(random_state)
+    rng, clock = generator_of(random_state), Clock(time_limit)
     target = _target(model, given, target)
     for name, value in (("draws", draws), ("n_jobs", n_jobs)):
         positive_number(name, abs(value) if name == "n_jobs" else value)
-    tell: Progress = progress or (lambda stage, done, total: None)
-    units = Units(model.rows, unit)
-    groups_of = None if cohorts is None else cohort_rows(cohorts, model.rows.n)
-    if erasures is not None:
-        refuse_too_many(int(erasures), units)
-    tell("search for the worst erasures", 0, 1)
     if search == "random":
         raise HoldfastError("random erasures are shown beside every search: name another search")
-    asked = search if isinstance(search, str) else getattr(search, "__name__", "callable")
-    options: dict[str, Any] = {}
-    if search == "best" and certify and model.exact:  # the same search, and a joint ceiling
-        search, options = "optimal", {"time_limit": JOINT_SECONDS}
-    plan = look_for(
-        model, given, target, max_deletions, search, unit=unit, random_state=rng, **options
-    )
-    tell("search for the worst erasures", 1, 1)
-    fine, index = _attacked(model, given, target)
-    points = take(model._queries(points_of(given), "the recourses"), fine)
-    folk = _people(model, given, people, fine)
-    refits = Refits(model, points, n_jobs, tell)
-
-    before = model.scores(points)
-    after = refits.without(plan.sets, "refits of the attack")
-    frozen = None
-    if isinstance(model._preprocessing, Preprocessing):
-        frozen = refits.without(plan.sets, "refits, preprocessing kept", frozen=True)
-    refitted = shares_broken(after, target)
-    noise = 0.0
-    if isinstance(model.core, RefitCore):
-        noise = float(np.mean(~(refits.again() >= target)))
-    k = _headline_at(refitted, at, plan.max_deletions)
-    random, random_refits = _random(model, plan, refits, units, k, draws, rng, target, tell)
-    proof = None
-    if certify:
-        tell("certificates", 0, 1)
-        proof = prove(
-            model,
-            given,
-            target,
-            plan.max_deletions,
-            unit=unit,
-            time_limit=time_limit,
-            random_state=rng,
-        )
-        tell("certificates", 1, 1)
-    curve = _curve(plan, refitted, frozen, random, proof, target)
-
-    chance = None
+    units = Units(model.rows, unit)
+    groups = None if cohorts is None else cohort_rows(cohorts, model.rows.n)
     if erasures is not None:
-        chance = likelihood(refits, units, plan, int(erasures), draws, rng, target)
-    groups = None
-    if groups_of is not None:
-        groups = cohort_table(refits, groups_of, target, has_algebra(model))
-    goal = given.goal if isinstance(given, Recourse) else target
-    rows = plan.sets[k]
-    randoms = [units.rows(rng.choice(len(units), k, replace=False).tolist()) for _ in range(3)]
-    tell("explanations", 0, 1)
-    explained = critical_rows(model, points, target, rng)
-    action = action_shift(model, folk, rows, randoms, goal, rng)
-    bounds = bound_table(model, points, folk, goal, rng)
-    agreed = None
-    if has_algebra(model) and rows.size:
-        predicted = before - model.deletions(points).effect_at(rows)
-        honest = (after if frozen is None else frozen)[k]
-        agreed = agreement(before, predicted, honest, model.score_unit)
-    tell("explanations", 1, 1)
-    overshoots = by_overshoot(model, given, target, k, plan.max_deletions, unit, rng, tell)
-    margins = before - target
+        refuse_too_many(int(erasures), units)
+    draws, certify = (min(draws, QUICK_DRAWS), False) if quick else (draws, certify)
+    tell: Progress = progress or (lambda stage, done, total: None)
+    promises = judged(model, given, target, "attack", people)
+    with one_blas_thread(small_matrices(model)):
+        plan = _attack(
+            model, promises, max_deletions, search, unit, rng, certify, quick, clock, tell
+        )
+        refits = Refits(model, promises.kept_points, n_jobs, tell)
+        after = _confirmed(refits, plan, clock)
+        frozen = None
+        if model.preprocessing is not None and clock.allows("refits with the preprocessing kept"):
+            stage = "refits, preprocessing kept"
+            frozen = refits.without(plan.sets, stage, preprocessing="kept", by="solver")
+        refitted = shares_broken(after, target)
+        k = _headline_at(refitted, at, plan.max_deletions)
+        noise, seeds = _restless(refits, target, rng, clock)
+        random, random_refits = _random(model, promises, plan, refits, units, k, draws, rng, tell)
+        proof = None
+        if certify and clock.allows("certificates"):
+            tell("certificates", 0, 1)
+            seconds = min(PROOF_SECONDS if time_limit is None else np.inf, clock.left)
+            proof = prove(
+                model,
+                promises,
+                target,
+                plan.max_deletions,
+                unit=unit,
+                time_limit=seconds,
+                random_state=rng,
+            )
+            tell("certificates", 1, 1)
+        chance = None
+        if erasures is not None and clock.allows("what is likely"):
+            chance = likelihood(refits, units, plan, int(erasures), draws, rng, target)
+        by_group = None
+        if groups is not None and clock.allows("cohorts"):
+            by_group = cohort_table(refits, groups, target, model.can.predicts)
+        told = _Explained.of(
+            model, promises, plan, units, k, after if frozen is None else frozen, rng, clock, quick
+        )
+        overshoots = None
+        if not quick and clock.allows("recourse at other overshoots"):
+            overshoots = by_overshoot(
+                model, promises.given, target, k, plan.max_deletions, unit, rng, tell, clock
+            )
     return Audit(
         model=model,
         plan=plan,
-        curve=curve,
-        critical=_critical(model, plan, units, points, before, target),
-        recourses=_recourses(model, given, index, fine, before, after, target, proof, plan),
-        bounds=bounds,
-        agreement=agreed,
-        explained=explained,
-        action=action,
+        curve=_curve(plan, refitted, frozen, random, proof, target),
+        critical=_critical(model, plan, units, promises),
+        recourses=_recourses(model, promises, after, refits, proof, plan),
+        bounds=told.bounds,
+        agreement=told.agreement,
+        explained=told.critical,
+        action=told.action,
         proof=proof,
         likelihood=chance,
-        cohorts=groups,
+        cohorts=by_group,
         overshoots=overshoots,
         headline_at=k,
         random_refits=random_refits,
         target=target,
         unit=unit,
-        overshoot=float(np.median(margins)) / model.score_unit,
+        overshoot=float(np.median(promises.margins)) / model.score_unit,
         refit_noise=noise,
-        counts=_counts(model, given, fine, units, plan),
+        seeds=seeds,
+        quick=quick,
+        missing=clock.missing,
+        refits={"estimator": refits.fits, "solver": refits.solved},
+        counts=_counts(model, promises, units, plan),
         settings={
-            "search": asked,
+            "search": str(search if isinstance(search, str) else getattr(search, "__name__", "")),
             "max_deletions": plan.max_deletions,
             "unit": unit,
             "certify": bool(certify),
             "draws": int(draws),
             "seed": random_state if isinstance(random_state, int) else None,
-            "time_limit": float(time_limit),
+            "time_limit": None if time_limit is None else float(time_limit),
         },
-        about=dict(about or {}),
+        about=about or About(),
     )
 
 
@@ -238,27 +236,57 @@ def _target(model: ErasableModel, given: Any, target: float | None) -> float:
     return given.target if isinstance(given, Recourse) else target_of(model, None)
 
 
-def _attacked(model: ErasableModel, given: Any, target: float) -> tuple[Any, pd.Index]:
-    """Which recourses are valid, as the searches count them, and the index of all."""
-    table = points_of(given)
-    points = model._queries(table, "the recourses")
-    fine = np.ones(len(points), dtype=bool)
-    if table is not given and hasattr(given, "valid"):
-        fine = np.array(given.valid, dtype=bool)
-    if fine.any():
-        fine[fine] = model.scores(take(points, np.flatnonzero(fine))) >= target
-    index = table.index if isinstance(table, pd.DataFrame) else pd.RangeIndex(len(points))
-    return np.flatnonzero(fine), index
+def _attack(
+    model: ErasableModel,
+    promises: Promises,
+    max_deletions: int,
+    search: Any,
+    unit: str,
+    rng: Any,
+    certify: bool,
+    quick: bool,
+    clock: Clock,
+    tell: Progress,
+) -> Plan:
+    """The strongest attack found in time, and where it is proven the strongest a joint ceiling."""
+    tell("search for the worst erasures", 0, 1)
+    options: dict[str, Any] = {}
+    if search == "best" and quick and model.can.predicts:
+        search, options = "greedy", {"approximation": model.can.predictions[0]}
+    elif search == "best" and certify and model.exact:  # the same search, and a joint ceiling
+        search, options = "optimal", {"time_limit": min(JOINT_SECONDS, clock.left)}
+    plan = look_for(
+        model,
+        promises,
+        promises.target,
+        max_deletions,
+        search,
+        unit=unit,
+        random_state=rng,
+        seconds=clock.left,
+        **options,
+    )
+    if plan.notes.get("out of time"):
+        clock.missing.append("the rest of the search")
+    tell("search for the worst erasures", 1, 1)
+    return plan
 
 
-def _people(model: ErasableModel, given: Any, people: Any, fine: Any) -> Any:
-    folk = getattr(given, "people", None) if people is None else people
-    if folk is None:
-        return None
-    folk = model._queries(folk, "people")
-    if len(folk) != len(points_of(given)):
-        raise HoldfastError(f"there are {len(points_of(given))} recourses but {len(folk)} people")
-    return take(folk, fine)
+def _confirmed(refits: Refits, plan: Plan, clock: Clock) -> Array:
+    """Scores after each of the attack's sets, by the estimator itself; late, of the last only."""
+    if clock.allows(f"refits of the attack at 1 to {plan.max_deletions - 1} erasures"):
+        return refits.without(plan.sets, "refits of the attack")
+    after = np.full((len(plan.sets), len(refits.points)), np.nan)
+    after[[0, -1]] = refits.without([plan.sets[0], plan.sets[-1]], "refits of the attack")
+    return after
+
+
+def _restless(refits: Refits, target: float, rng: Any, clock: Clock) -> tuple[float, Band | None]:
+    """What a refit breaks with nobody erased: the same once more, and with other seeds."""
+    if not refits.model.can.draws or not clock.allows("refits with other seeds"):
+        return 0.0, None
+    seeds = Band.of(shares_broken(refits.reseeded(rng.spawn(1)[0], SEEDS), target))
+    return float(broken(refits.again(), target).mean()), seeds
 
 
 def _headline_at(refitted: Array, at: int | None, most: int) -> int:
@@ -272,22 +300,22 @@ def _headline_at(refitted: Array, at: int | None, most: int) -> int:
 
 def _random(
     model: ErasableModel,
+    promises: Promises,
     plan: Plan,
     refits: Refits,
     units: Units,
     k: int,
     draws: int,
     rng: Any,
-    target: float,
     tell: Progress,
 ) -> tuple[pd.DataFrame, int]:
     """Random erasures at every budget, and at budget ``k`` by refitting as many as is cheap."""
     tell("random erasures", 0, 1)
-    few = draws if has_algebra(model) else min(draws, 5)
+    few = draws if model.can.predicts else min(draws, 5)
     chance = look_for(
         model,
-        refits.points,
-        target,
+        promises,
+        promises.target,
         plan.max_deletions,
         "random",
         unit=plan.unit,
@@ -295,11 +323,13 @@ def _random(
         draws=few,
     )
     shares = np.asarray(chance.notes["shares"])
-    refit_count = few if model.rows.n <= 3000 or not model.exact or _cheap(model) else min(few, 3)
-    assert chance.draws is not None
-    if has_algebra(model):
-        sets = [draw[k] for draw in chance.draws[:refit_count]]
-        honest = shares_broken(refits.without(sets, "random erasures"), target)
+    refit_count = few
+    if model.can.refit == "cubic" and model.rows.n > 3000:
+        refit_count = min(few, 3)
+    if model.can.predicts:
+        sets = [draw[k] for draw in (chance.draws or [])[:refit_count]]
+        scores = refits.without(sets, "random erasures", by="solver")
+        honest = shares_broken(scores, promises.target)
         if refit_count == few and np.isfinite(honest).all():
             shares[:, k] = honest
     table = pd.DataFrame(
@@ -310,11 +340,6 @@ def _random(
         }
     )
     return table, refit_count
-
-
-def _cheap(model: ErasableModel) -> bool:
-    """Whether a refit costs far less than the cube of the rows."""
-    return not isinstance(model.core, KernelCore)
 
 
 def _curve(
@@ -335,7 +360,8 @@ def _curve(
         ceiling[known] = np.asarray(proof.upper)[known]
         if plan.upper is not None:
             ceiling = np.fmin(ceiling, plan.upper)
-    table["ceiling"] = ceiling
+    # that nothing breaks more than everything is no finding
+    table["ceiling"] = np.where(ceiling < 1.0, ceiling, np.nan)
     return table
 
 
@@ -347,9 +373,7 @@ def _names(model: ErasableModel, unit: str) -> Any:
     return lambda place: ids[int(place)]
 
 
-def _critical(
-    model: ErasableModel, plan: Plan, units: Units, points: Any, before: Array, target: float
-) -> pd.DataFrame:
+def _critical(model: ErasableModel, plan: Plan, units: Units, promises: Promises) -> pd.DataFrame:
     """Everybody the attack erases: when, how often, and what they break alone."""
     name_of = _names(model, plan.unit)
     first: dict[Any, int] = {}
@@ -359,13 +383,13 @@ def _critical(
             first.setdefault(member, k)
             times[member] = times.get(member, 0) + 1
     number = {name: u for u, name in enumerate(units.names)}
-    deletions = model.deletions(points) if has_algebra(model) else None
+    deletions = model.deletions(promises.kept_points) if model.can.predicts else None
     lines = []
     for member in sorted(first, key=lambda m: (first[m], -times[m])):
         rows = units.rows([number[member]])
         alone = float("nan")
         if deletions is not None:
-            alone = float(np.mean(before - deletions.effect_at(rows) < target))
+            alone = float(np.mean(deletions.effect_at(rows) > promises.margins))
         lines.append((name_of(member), len(rows), first[member], times[member], alone))
     columns = ["id", "rows", "first_at", "budgets", "breaks_alone"]
     return pd.DataFrame(lines, columns=columns)
@@ -373,52 +397,93 @@ def _critical(
 
 def _recourses(
     model: ErasableModel,
-    given: Any,
-    index: pd.Index,
-    fine: Any,
-    before: Array,
+    promises: Promises,
     after: Array,
-    target: float,
+    refits: Refits,
     proof: Proof | None,
     plan: Plan,
 ) -> pd.DataFrame:
     """One line per valid recourse."""
-    broken = ~(after >= target)
-    at = np.where(broken.any(axis=0), broken.argmax(axis=0), 0)
+    tried = np.asarray(~np.isnan(after).all(axis=1))
+    hit: Any = broken(after, promises.target) & tried[:, None]
+    at = np.where(hit.any(axis=0), hit.argmax(axis=0), 0)
+    first = np.asarray(at).tolist()
     table = pd.DataFrame(
         {
-            "score": before,
-            "margin": before - target,
-            "overshoot": (before - target) / model.score_unit,
-            "broken_at": pd.array([int(k) if k else pd.NA for k in at], dtype="Int64"),
+            "score": promises.kept_scores,
+            "margin": promises.margins,
+            "overshoot": promises.margins / model.score_unit,
+            "broken_at": pd.array([int(k) if k else pd.NA for k in first], dtype="Int64"),
         },
-        index=index[fine],
+        index=promises.index[promises.kept],
     )
+    why = ["" if k == 0 else refits.why_not(plan.sets[k]).get(j, "") for j, k in enumerate(first)]
+    if any(why):
+        table["without_score"] = why
     if proof is not None:
         name_of = _names(model, plan.unit)
-        some = proof.iloc[fine]
+        some = proof.iloc[promises.kept]
         for column in ("certified", "attacked", "status"):
             table[column] = some[column].to_numpy()
         table["attacked"] = table["attacked"].astype("Int64")
         table["witness"] = pd.Series(
             [[name_of(u) for u in chosen] for chosen in some["witness"]], index=table.index
         )
-    if isinstance(given, Recourse):
-        table["change"] = given.in_words().iloc[fine].to_numpy()
+    if isinstance(promises.given, Recourse):
+        table["change"] = promises.given.in_words().iloc[promises.kept].to_numpy()
     return table
 
 
-def _counts(
-    model: ErasableModel, given: Any, fine: Any, units: Units, plan: Plan
-) -> dict[str, int]:
+def _counts(model: ErasableModel, promises: Promises, units: Units, plan: Plan) -> dict[str, int]:
     counts = {
         "rows": model.rows.n,
         "units": len(units),
-        "recourses": len(points_of(given)),
-        "valid": int(fine.size),
+        "recourses": len(promises),
+        "valid": int(promises.kept.size),
         "skipped": len(plan.skipped),
     }
-    if isinstance(given, Recourse):
-        counts["above_target"] = given.above_target
-        counts["without_recourse"] = given.without_recourse
+    if isinstance(promises.given, Recourse):
+        counts["above_target"] = promises.given.above_target
+        counts["without_recourse"] = promises.given.without_recourse
     return counts
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """What is said about why, beside what happens."""
+
+    critical: Any
+    action: Any
+    bounds: pd.DataFrame
+    agreement: pd.DataFrame | None
+
+    @classmethod
+    def of(
+        cls,
+        model: ErasableModel,
+        promises: Promises,
+        plan: Plan,
+        units: Units,
+        k: int,
+        honest: Array,
+        rng: Any,
+        clock: Clock,
+        quick: bool,
+    ) -> _Explained:
+        if quick or not clock.allows("explanations"):
+            return cls(None, None, bound_table(model, None, None, 0.0, rng), None)
+        points, rows = promises.kept_points, plan.sets[k]
+        given = promises.given
+        goal = given.goal if isinstance(given, Recourse) else promises.target
+        randoms = [units.rows(rng.choice(len(units), k, replace=False).tolist()) for _ in range(3)]
+        agreed = None
+        if model.can.predicts and rows.size:
+            before = promises.kept_scores
+            predicted = before - model.deletions(points).effect_at(rows)
+            agreed = agreement(before, predicted, honest[k], model.score_unit)
+        return cls(
+            critical_rows(model, points, promises.target, rng),
+            action_shift(model, promises.kept_people, rows, randoms, goal, rng),
+            bound_table(model, points, promises.kept_people, goal, rng),
+            agreed,
+        )

@@ -10,11 +10,11 @@ import pandas as pd
 
 from holdfast import propositions
 from holdfast.algebra.rows import Array, Positions, take
+from holdfast.audits.clock import Clock
 from holdfast.errors import HoldfastError
 from holdfast.instability import action_instability
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.refit import RefitCore
-from holdfast.models.wide import WideCore
+from holdfast.models.refits import Refits, broken
 from holdfast.recourse import METHODS, find_recourse
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search
@@ -27,11 +27,6 @@ FIFTHS = 5
 
 #: where all pairs of rows and recourses are looked at, this many recourses do
 SAMPLE = 200
-
-
-def has_algebra(model: ErasableModel) -> bool:
-    """Whether effects of deletions can be predicted at all."""
-    return not isinstance(model.core, RefitCore | WideCore)
 
 
 def sample_of(points: Any, rng: Any, most: int = SAMPLE) -> Any:
@@ -64,7 +59,7 @@ class Critical:
 
 def critical_rows(model: ErasableModel, points: Any, target: float, rng: Any) -> Critical | None:
     """Where harmful rows lie between ordinary and atypical, fitted well and badly."""
-    if not has_algebra(model) or model.rows.n < 10 * FIFTHS:
+    if not model.can.predicts or model.rows.n < 10 * FIFTHS:
         return None
     some = sample_of(points, rng)
     deletions = model.deletions(some)
@@ -127,7 +122,7 @@ def action_shift(
     rng: Any,
 ) -> ActionShift | None:
     """Φ₂ after the plan's deletion and after random ones, recourse by the closed form."""
-    if people is None or not has_algebra(model) or len(rows) == 0:
+    if people is None or not model.can.predicts or len(rows) == 0:
         return None
     some = sample_of(people, rng)
     try:
@@ -148,11 +143,11 @@ def bound_table(
     model: ErasableModel, points: Any, people: Any, goal: float, rng: Any
 ) -> pd.DataFrame:
     """The paper's propositions that apply, beside the worst single deletion measured."""
-    some = sample_of(points, rng)
-    asked: list[tuple[str, Any]] = [
-        ("score", lambda: propositions.outcome_linear(model, some)),
-        ("score", lambda: propositions.outcome_kernel(model, some)),
-    ]
+    asked: list[tuple[str, Any]] = []
+    if points is not None:
+        some = sample_of(points, rng)
+        asked.append(("score", lambda: propositions.outcome_linear(model, some)))
+        asked.append(("score", lambda: propositions.outcome_kernel(model, some)))
     if people is not None:
         asked.append(
             ("recourse", lambda: propositions.action_linear(model, sample_of(people, rng), goal))
@@ -186,13 +181,14 @@ def by_overshoot(
     unit: str,
     rng: Any,
     tell: Any,
+    clock: Clock,
 ) -> pd.DataFrame | None:
     """Recourses made again with other overshoots: their cost, and what deletions then break.
 
     Each overshoot gets a greedy search of its own, confirmed by refits at 1, ``k`` and the largest
     number. ``None`` where recourses were issued, or deletions are known by refitting only.
     """
-    if not isinstance(given, Recourse) or given.method not in METHODS or not has_algebra(model):
+    if not isinstance(given, Recourse) or given.method not in METHODS or not model.can.predicts:
         return None
     people = sample_of(given.people, rng)
     lines = []
@@ -200,6 +196,8 @@ def by_overshoot(
     budgets = sorted({1, k, max_deletions})
     for done, overshoot in enumerate(grid):
         tell("recourse at other overshoots", done, len(grid))
+        if not clock.allows(f"recourse with an overshoot of {overshoot:g}"):
+            continue
         made = find_recourse(
             model,
             people,
@@ -214,8 +212,9 @@ def by_overshoot(
             continue
         plan = search(model, made, target, max_deletions, "greedy", unit=unit)
         cost = float(made.cost[made.valid].median())
-        for budget in budgets:
-            after = model.without(plan.sets[budget]).scores(plan.points)
+        refits = Refits(model, plan.points)
+        after = refits.without([plan.sets[b] for b in budgets], by="solver")
+        for budget, scores in zip(budgets, after, strict=True):
             lines.append(
                 {
                     "overshoot": overshoot,
@@ -223,7 +222,7 @@ def by_overshoot(
                     "cost": cost,
                     "deletions": budget,
                     "predicted": float(plan.predicted[budget]),
-                    "refitted": float(np.mean(after < target)),
+                    "refitted": float(np.mean(broken(scores, target))),
                 }
             )
     tell("recourse at other overshoots", len(grid), len(grid))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from holdfast.algebra.rows import Array, Positions, as_text
-from holdfast.audits.refits import scores_or_nan
-from holdfast.errors import HoldfastError, SingularDeletionError, UnsupportedModelError
+from holdfast.algebra.threads import one_blas_thread
+from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
-from holdfast.models.refit import RefitCore
+from holdfast.models.refits import Refits, scores_or_nan, small_matrices
+from holdfast.models.refits import broken as broken_by
 from holdfast.recourse import find_recourse
 from holdfast.recourse.result import Recourse
 
@@ -149,37 +151,35 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
     if rows.size == 0:
         raise HoldfastError("nobody is to be erased: the list of ids is empty")
     target = given.target if target is None else float(target)
-    own = _own(model, given, ids, rows) if own is None else np.asarray(own, dtype=bool)
+    own = _own(model, given, rows) if own is None else np.asarray(own, dtype=bool)
     scores = given.score.to_numpy()
     keep = np.flatnonzero(given.valid.to_numpy() & (scores >= target) & ~own)
     points, index = given.points.iloc[keep], given.points.index[keep]
 
-    updated = model.without(rows, start=start)
-    refitted = scores_or_nan(updated, points) if keep.size else np.zeros(0)
-    predicted = np.full(keep.size, np.nan)
-    unique = True
-    if keep.size and not isinstance(model.core, RefitCore):
-        try:
-            predicted = scores[keep] - model.deletions(points).effect_at(rows)
-        except SingularDeletionError:  # a category that only they had: nothing to predict with
-            unique = False
-        except UnsupportedModelError:
-            pass
-    frozen = refitted
-    if model._preprocessing is not None and keep.size:
-        frozen = _solved_again(model, points, rows, start, unique)
+    with one_blas_thread(small_matrices(model)):
+        updated = model.without(rows, start=start)
+        refitted = scores_or_nan(updated, points) if keep.size else np.zeros(0)
+        predicted = np.full(keep.size, np.nan)
+        if keep.size and model.can.predicts:
+            # a category that only they had leaves nothing to predict with
+            with contextlib.suppress(SingularDeletionError):
+                predicted = scores[keep] - model.deletions(points).effect_at(rows)
+        frozen = refitted
+        if model.preprocessing is not None and keep.size:
+            refits = Refits(model, points, start=start)
+            frozen = refits.without([rows], preprocessing="kept", by="solver")[0]
     table = pd.DataFrame(
         {
             "score": scores[keep],
             "predicted": predicted,
             "frozen": frozen,
             "refitted": refitted,
-            "breaks": ~(refitted >= target),
+            "breaks": broken_by(refitted, target),
             "shortfall": np.maximum(target - refitted, 0.0),
         },
         index=index,
     )
-    fallen = keep[~(refitted >= target)]
+    fallen = keep[broken_by(refitted, target)]
     advice, broken = _advice(
         model, updated, given, fallen, rows, target, method, overshoot, actionability, random_state
     )
@@ -199,33 +199,41 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
     )
 
 
-def _solved_again(
-    model: ErasableModel, points: Any, rows: Positions, start: str, unique: bool
-) -> Array:
-    """Scores without the rows, the preprocessing kept: the training problem solved again."""
-    solve = getattr(model.core, "scores_without", None)
-    if solve is not None and unique:
-        try:
-            scores: Array = solve(model.features(points), [rows] * len(points))
-            if np.all(np.isfinite(scores)):
-                return scores
-        except HoldfastError:  # balanced class weights depend on who is there
-            pass
-    return model.without(rows, refit_preprocessing=False, start=start).scores(points)
-
-
 def _listed(erase: Any) -> list[Any]:
     if isinstance(erase, str) or not isinstance(erase, Iterable):
         return [erase]
     return list(erase)
 
 
-def _own(model: ErasableModel, given: Recourse, ids: list[Any], rows: Positions) -> Any:
-    """Which promises were given to people who are themselves erased."""
-    names = {as_text(name) for name in ids}
-    if isinstance(model.X, pd.DataFrame) and not isinstance(model.X.index, pd.RangeIndex):
-        names |= {model.row_ids[int(row)] for row in rows}
-    return np.array([as_text(name) in names for name in given.people.index], dtype=bool)
+def _own(model: ErasableModel, given: Recourse, rows: Positions) -> Any:
+    """Which promises were given to people who are themselves erased.
+
+    A name that means something (a frame's own index, a subject's id) is enough. Where the training
+    rows are only numbered, the same number may be somebody else: then the features must be the
+    same too.
+    """
+    people, subjects = given.people, model.rows.subjects
+    labels = [as_text(name) for name in people.index]
+    numbered = isinstance(people.index, pd.RangeIndex)
+    own = np.zeros(len(labels), dtype=bool)
+    if subjects is not None and not numbered:
+        erased = {as_text(subjects[row]) for row in rows}
+        own |= np.array([label in erased for label in labels], dtype=bool)
+    if not isinstance(model.X, pd.DataFrame):
+        return own
+    named = not isinstance(model.X.index, pd.RangeIndex) and not numbered
+    where = {model.row_ids[int(row)]: int(row) for row in rows}
+    for j, label in enumerate(labels):
+        row = where.get(label)
+        if row is not None:
+            own[j] |= named or _same(model.frame.iloc[row], people.iloc[j])
+    return own
+
+
+def _same(one: pd.Series, other: pd.Series) -> bool:
+    """Whether two people have the same features, gaps included."""
+    pairs = zip(one.tolist(), other[one.index].tolist(), strict=True)
+    return all(a == b or (pd.isna(a) and pd.isna(b)) for a, b in pairs)
 
 
 def _largest(differences: Array) -> float:
@@ -281,8 +289,7 @@ def _advice(
     gone = _values_only_theirs(model, rows)
     table["promised"] = _words(given.take(fallen), gone)
     if method is None:
-        only_scores = isinstance(updated.core, RefitCore)
-        method = "growing-spheres" if only_scores else "scfe"
+        method = "scfe" if updated.can.gradients else "growing-spheres"
         if given.method != "issued":
             method = given.method
     places = people.set_axis(np.arange(fallen.size), axis=0)

@@ -11,9 +11,8 @@ import pandas as pd
 
 from holdfast.algebra.rows import Array, Positions, as_text
 from holdfast.algebra.units import Units
-from holdfast.audits.refits import Refits
 from holdfast.errors import HoldfastError
-from holdfast.models.refit import RefitCore
+from holdfast.models.refits import Refits, broken, shares_broken
 from holdfast.searches import search
 from holdfast.searches.greedy import median_margin
 from holdfast.searches.plan import Plan
@@ -117,27 +116,17 @@ def likelihood(
     n = refits.model.rows.n
     chosen = [rng.choice(len(units), erasures, replace=False).tolist() for _ in range(draws)]
     sets = [units.rows(members) for members in chosen]
-    random = shares_broken(refits.without(sets, "random erasures"), target)
+    random = shares_broken(refits.without(sets, "random erasures", by="solver"), target)
     samples = [rng.integers(0, n, n) for _ in range(draws)]
-    again = shares_broken(refits.on(samples, "bootstrap refits"), target)
+    again = shares_broken(refits.on(samples, "bootstrap refits", by="solver"), target)
     worst = _worst(refits, units, plan, erasures, target)
     return Likelihood(erasures, Band.of(random), worst, Band.of(again))
-
-
-def shares_broken(scores: Array, target: float) -> Array:
-    """The share of recourses not at the target for each refit; NaN where there was none.
-
-    A recourse that the refitted model cannot score is broken too.
-    """
-    shares: Array = np.mean(~(scores >= target), axis=1)
-    shares[np.isnan(scores).all(axis=1)] = np.nan
-    return shares
 
 
 def _worst(refits: Refits, units: Units, plan: Plan, erasures: int, target: float) -> float | None:
     """The plan's own set where it is large enough, else joined by what hurts most alone."""
     sets = [plan.sets[min(erasures, plan.max_deletions)]]
-    if erasures > plan.max_deletions and not isinstance(refits.model.core, RefitCore):
+    if erasures > plan.max_deletions and refits.model.can.predicts:
         ranked = _ranked(refits, units, plan, erasures)
         number = {name: u for u, name in enumerate(units.names)}
         joined = list(dict.fromkeys([*(number[name] for name in plan.units[-1]), *ranked]))
@@ -194,7 +183,7 @@ def cohort_table(
             if len(rows) <= 2000:  # the algebra solves a system of this size
                 try:
                     after = before - deletions.effect(rows)
-                    table.loc[i, "predicted"] = float(np.mean(after < target))
+                    table.loc[i, "predicted"] = float(np.mean(broken(after, target)))
                 except HoldfastError:
                     continue
     return table

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.audits.about import About
 from holdfast.audits.explanation import ActionShift, Critical
-from holdfast.audits.likelihood import Likelihood
+from holdfast.audits.likelihood import Band, Likelihood
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs
 from holdfast.models.erasable import ErasableModel
@@ -40,8 +41,18 @@ class Audit:
     likelihood : Likelihood or None
     cohorts, overshoots : frame or None
     refit_noise : float
-        The share that breaks when an estimator without the algebra is refitted on the very same
-        rows: what a missing ``random_state`` does. 0 for all others.
+        The share that breaks when an estimator that draws is refitted on the very same rows: what
+        a missing ``random_state`` does. 0 for all others.
+    seeds : Band or None
+        The share that breaks with nobody erased but other seeds and another order of the rows, for
+        estimators that draw.
+    quick : bool
+        Whether this is a first answer only.
+    missing : list of str
+        What the time limit left out.
+    refits : dict
+        How often the ``estimator`` was fitted again, and how often its optimum was found by our
+        own ``solver``.
     hardening : Hardening or None
         What :func:`holdfast.harden` returned, if it is to be a section of the report.
     headline : str
@@ -67,9 +78,13 @@ class Audit:
     unit: str
     overshoot: float
     refit_noise: float
+    seeds: Band | None = field(repr=False)
+    quick: bool
+    missing: list[str] = field(repr=False)
+    refits: dict[str, int] = field(repr=False)
     counts: dict[str, int] = field(repr=False)
     settings: dict[str, Any] = field(repr=False)
-    about: dict[str, Any] = field(default_factory=dict, repr=False)
+    about: About = field(default_factory=About, repr=False)
     hardening: Any = field(default=None, repr=False)
 
     @property

@@ -70,36 +70,35 @@ def summarised(audit: Any) -> AuditSummary:
     line = audit.curve.loc[k]
     few = audit.counts["valid"] < FEWEST
     estimator = final_step(model.estimator)
-    kind = "exact" if model.exact else "/".join(model.core.approximations) or "refit only"
     return AuditSummary(
         created=datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat(),
         data=DataPart(
             rows=audit.counts["rows"],
             units=audit.counts["units"],
             features=[str(name) for name in model.frame.columns],
-            table_sha256=about.get("table_sha256"),
-            name=about.get("table"),
+            table_sha256=about.table_sha256,
+            name=about.table,
         ),
         model=ModelPart(
             name=type(estimator).__name__,
-            deletions=kind,
+            deletions=model.algebra,
             parameters=_parameters(estimator),
-            preprocessing=about.get("preprocessing", []),
-            model_sha256=about.get("model_sha256"),
+            preprocessing=about.preprocessing,
+            model_sha256=about.model_sha256,
             drift=number(model.drift),
         ),
         recourses=RecoursePart(
             count=enough(audit.counts["recourses"]),
             valid=enough(audit.counts["valid"]),
-            method=about.get("method"),
-            expired=enough(about.get("expired", 0)),
-            not_yet_issued=enough(about.get("not_yet_issued", 0)),
+            method=about.method,
+            expired=enough(about.expired),
+            not_yet_issued=enough(about.not_yet_issued),
             above_target=enough(audit.counts.get("above_target", 0)),
             without_recourse=enough(audit.counts.get("without_recourse", 0)),
             target=audit.target,
             score_unit=model.score_unit,
             overshoot_median=audit.overshoot,
-            issued_under=about.get("issued_under"),
+            issued_under=about.issued_under,
         ),
         headline=HeadlinePart(
             deletions=k,
@@ -110,6 +109,8 @@ def summarised(audit: Any) -> AuditSummary:
             ceiling=None if few else audit.ceiling(k),
             frozen=audit.preprocessed,
             refit_noise=0.0 if few else audit.refit_noise,
+            seeds=None if few or audit.seeds is None else _band(audit.seeds),
+            quick=audit.quick,
             sentence=WITHHELD if few else audit.headline,
         ),
         curve=[]
@@ -131,8 +132,10 @@ def summarised(audit: Any) -> AuditSummary:
         agreement=None if few else _agreement(audit.agreement),
         certificates=None if few else _certificates(audit),
         hardening=None if audit.hardening is None else audit.hardening.part(),
-        settings={**audit.settings, **about.get("settings", {})},
-        notes=list(about.get("shared_notes", [])),
+        settings={**audit.settings, **about.settings},
+        notes=about.shared_notes,
+        missing=list(audit.missing),
+        refits=audit.refits,
         limits=list(LIMITS),
         versions=_versions(),
     )
@@ -174,8 +177,8 @@ def _likelihood(audit: Any) -> LikelihoodPart | None:
         random=_band(found.random),
         worst=found.worst,
         bootstrap=_band(found.bootstrap),
-        rate=audit.about.get("rate"),
-        horizon=audit.about.get("horizon"),
+        rate=audit.about.rate,
+        horizon=audit.about.horizon,
     )
 
 

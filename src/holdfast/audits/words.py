@@ -18,13 +18,20 @@ def headline(audit: Any) -> str:
         f"{audit.counts['units']:,} and breaks {percent(confirmed)} of {q:,} promised recourses, "
         "confirmed by refitting."
     ]
+    if audit.quick:
+        said.insert(0, "A first answer: a quick search, nothing proven.")
+    if audit.seeds is not None and audit.seeds.draws:
+        said.append(
+            f"With nobody erased, other seeds alone break {percent(audit.seeds.mean)} "
+            f"({audit.seeds.draws} refits)."
+        )
     if audit.refit_noise:
         said.append(
             f"But refitting with nobody erased breaks {percent(audit.refit_noise)} by itself: the "
             "model is not reproducible, so fix its random_state."
         )
     ceiling = audit.ceiling(k)
-    if ceiling is not None and ceiling < 1:
+    if ceiling is not None:
         any_ = people(k, audit.unit) if k > 1 else f"single {people(1, audit.unit)[2:]}"
         frozen = ", with the preprocessing kept" if audit.preprocessed else ""
         said.append(f"Proven{frozen}: no {any_} can break more than {at_most(ceiling)}.")
@@ -38,4 +45,6 @@ def headline(audit: Any) -> str:
         f"The recourses overshoot their target by {audit.overshoot:.2g} standard deviations of the "
         "scores (median)."
     )
+    if audit.missing:
+        said.append(f"Out of time; missing: {', '.join(audit.missing)}.")
     return " ".join(said)

@@ -14,6 +14,7 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
 from holdfast.algebra.rows import as_text
 from holdfast.arguments import near_name
+from holdfast.cases.remarks import Remarks
 from holdfast.cases.settings import Settings
 from holdfast.errors import HoldfastError
 from holdfast.models.pipelines import fitted_names
@@ -89,7 +90,7 @@ def _taken_apart(
                 raise HoldfastError(
                     f"{what} has no column {str(name)!r}, which the model was fitted on"
                     f"{near_name(name, raw.columns)}"
-                    + ("" if training else f"; if it is no feature, pass --drop {name}")
+                    + ("" if training else f"; if it is no feature, pass ⟦drop⟧ {name}")
                 )
         features = list(wanted)
     if not features:
@@ -130,16 +131,16 @@ def label_of(train: Table) -> pd.Series:
     return column
 
 
-def already_erased(settings: Settings, train: Table, notes: list[str]) -> Any:
+def already_erased(settings: Settings, train: Table, remarks: Remarks) -> Any:
     """Rows of people whose erasure was honoured before but who are still in the file."""
     if settings.erased is None:
         return np.empty(0, dtype=np.intp)
     if settings.id is None and settings.subject is None:
-        raise HoldfastError("--erased names people by id: say which column with --id or --subject")
+        raise HoldfastError("⟦erased⟧ names people by id: say which column with ⟦id⟧ or ⟦subject⟧")
     ids = set(ids_in(settings.erased, settings))
     key = train.subjects if train.subjects is not None else train.X.index.to_series()
     gone = np.flatnonzero([as_text(name) in ids for name in key])
-    notes.append(
+    remarks.add(
         f"{len(ids):,} erasures were honoured before: {gone.size:,} rows still in the table are "
         "left out."
     )
@@ -192,7 +193,7 @@ def held_out(settings: Settings, train: Table, rows: Any) -> tuple[Any, Any]:
     """Rows to fit on and rows held out; a person's rows stay together."""
     if len(rows) < 5:
         raise HoldfastError(
-            f"{len(rows)} rows are too few to hold some out: name people with --people"
+            f"{len(rows)} rows are too few to hold some out: name people with ⟦people⟧"
         )
     options = {"n_splits": 1, "test_size": settings.holdout, "random_state": settings.seed}
     groups = None if train.subjects is None else train.subjects.iloc[rows].to_numpy()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from holdfast.arguments import near_name
 from holdfast.errors import HoldfastError
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
+from holdfast.shared_state import quiet
 
 #: a column of text with more different values than this is no category
 MOST_CATEGORIES = 200
@@ -175,8 +175,7 @@ def fit_kind(
         if name in text and different > min(MOST_CATEGORIES, max(20, len(X) // 2)):
             raise HoldfastError(
                 f"the column {name!r} has {different} different texts: it looks like an id or "
-                "free text, not a category. Leave it out (on the command line: --drop, or --id if "
-                "it names rows)"
+                "free text, not a category. Leave it out (⟦drop⟧, or ⟦id⟧ if it names rows)"
             )
     parts = []
     if numbers:
@@ -191,8 +190,7 @@ def fit_kind(
         raise HoldfastError("no column is left to fit a model on")
     pipeline = make_pipeline(ColumnTransformer(parts), estimator)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet:
             return pipeline.fit(X, labels.values)
     except (ValueError, TypeError) as failure:
         raise HoldfastError(f"a {kind} model cannot be fitted: {failure}") from None

@@ -6,4 +6,6 @@ from typing import Literal
 
 Kind = Literal["linear", "ridge", "logistic", "ntk", "lssvm", "mlp", "boosting"]
 Finder = Literal["scfe", "dice", "dice-random", "cem", "growing-spheres", "actionable"]
-Searcher = Literal["best", "greedy", "greedy-count", "greedy-soft", "influence", "gates", "optimal"]
+Searcher = Literal[
+    "best", "greedy", "greedy-count", "greedy-soft", "influence", "gates", "optimal", "refit"
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ import pandas as pd
 from sklearn.base import is_classifier
 
 from holdfast.algebra.rows import as_text
+from holdfast.audits.about import About
 from holdfast.cases.files import (
     Table,
     already_erased,
@@ -22,25 +22,17 @@ from holdfast.cases.files import (
 )
 from holdfast.cases.fitting import Labels, described, fit_kind, labels_for, plain, target_by_default
 from holdfast.cases.modelfile import loaded_model
-from holdfast.cases.promises import check_method, promises
+from holdfast.cases.promises import check_method, promised
+from holdfast.cases.remarks import Remarks
 from holdfast.cases.settings import Settings
-from holdfast.errors import (
-    DataMismatchError,
-    DriftWarning,
-    HoldfastError,
-    UnsupportedModelError,
-)
+from holdfast.errors import DataMismatchError, HoldfastError
 from holdfast.files import sha256
-from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.models.network import NetworkCore
+from holdfast.models.erasable import ErasableModel, erasable_and_warning
 from holdfast.models.pipelines import final_step
-from holdfast.models.refit import RefitCore
+from holdfast.models.refits import Progress
 from holdfast.recourse import target_of
 from holdfast.recourse.result import Recourse
 from holdfast.tables import typed
-
-#: remarks that say nothing about few people, by how they begin: these go into the report
-SHARED = ("Warning", "What people can change", "the fitted model", "Some of the people", "Effects")
 
 
 @dataclass
@@ -61,10 +53,8 @@ class Case:
     labels : the labels of every row of the file, where the model was fitted here
     given : Recourse
     target : float
-    notes : list of str
-        What was done to the data, to be shown.
-    about : dict
-        The same for the report.
+    about : About
+        What is known of the files, and what was done to the data.
     """
 
     table: pd.DataFrame
@@ -78,35 +68,46 @@ class Case:
     labels: Labels | None
     target: float
     given: Recourse
-    notes: list[str] = field(default_factory=list)
-    about: dict[str, Any] = field(default_factory=dict)
+    about: About = field(default_factory=About)
 
 
 def load_case(
-    settings: Settings, tell: Callable[[str, int, int], None], hold_out: bool = True
+    settings: Settings,
+    progress: Progress | None = None,
+    remark: Callable[[str], None] | None = None,
+    hold_out: bool = True,
 ) -> Case:
     """Read, fit or load, and find or read back the promises.
 
     Where no people are given, they are a held-out part of the table, or else its own rows.
+
+    Parameters
+    ----------
+    settings : Settings
+    progress : callable, optional
+        Called with ``(stage, done, total)``.
+    remark : callable, optional
+        Called with every remark about the data, as it is made.
+    hold_out : bool
+        Whether a part of the table may be held out for recourse where no people are given.
     """
-    notes: list[str] = []
-    about: dict[str, Any] = {
-        "table": settings.train.name,
-        "shared_notes": [],
-        "settings": {},
-    }
+    remarks = Remarks(remark)
+    tell: Progress = progress or (lambda stage, done, total: None)
+    about = About(table=settings.train.name, notes=remarks.notes)
     fitted = None
     if (settings.model is None) == (settings.model_file is None):
-        raise HoldfastError("say which model: either --model KIND, or --model-file FILE")
+        raise HoldfastError("say which model: either ⟦model⟧ KIND, or ⟦model_file⟧ FILE")
     if settings.unit == "subject" and settings.subject is None:
-        raise HoldfastError("--unit subject needs --subject, the column that names people")
+        raise HoldfastError("⟦unit⟧ subject needs ⟦subject⟧, the column that names people")
     check_method(settings)
+    tell("reading the table", 0, 1)
     if settings.model_file is not None:
-        fitted = loaded_model(settings.model_file, settings.allow_pickle, settings.trust, notes)
-        about["model_sha256"] = sha256(settings.model_file)
+        fitted = loaded_model(settings.model_file, settings.allow_pickle, settings.trust, remarks)
+        about.model_sha256 = sha256(settings.model_file)
     train = training_table(settings, fitted)
-    about["table_sha256"] = sha256(settings.train)
-    gone = already_erased(settings, train, notes)
+    about.table_sha256 = sha256(settings.train)
+    gone = already_erased(settings, train, remarks)
+    tell("reading the table", 1, 1)
     labels = (
         None
         if fitted is not None
@@ -117,30 +118,33 @@ def load_case(
     if people is None and fitted is None and hold_out:
         rows, kept = held_out(settings, train, rows)
         people = train.take(kept)
-        notes.append(
+        remarks.add(
             f"{len(kept):,} rows are held out (seed {settings.seed}); the model is fitted on "
             f"the other {len(rows):,}, and those held out below the target get recourse."
         )
     elif people is None:
         people = train.take(rows)
         if settings.recourses is None:
-            notes.append(
-                "No people were given: recourse is for the training rows below the target."
-            )
-        notes.append(
-            "Some of the people with promises are training rows: an attack may erase them too."
+            remarks.add("No people were given: recourse is for the training rows below the target.")
+        remarks.add(
+            "Some of the people with promises are training rows: an attack may erase them too.",
+            shareable=True,
         )
-    model = _model(settings, fitted, train, labels, rows, gone, notes)
-    model = _with_or_without_algebra(model, notes)
-    about["preprocessing"] = described(model.estimator)
-    notes += [f"Before the model: {line}." for line in about["preprocessing"]]
+    tell("fitting the model", 0, 1)
+    model = _model(settings, fitted, train, labels, rows, gone, remarks)
+    tell("fitting the model", 1, 1)
+    if not model.can.predicts and model.can.gradients:  # a family with an algebra, but not here
+        said = f"Effects of erasure are known by refitting only: {model.can.why_not}."
+        remarks.add(said, shareable=True)
+    about.preprocessing = described(model.estimator)
+    for line in about.preprocessing:
+        remarks.add(f"Before the model: {line}.")
     default = target_by_default(final_step(model.estimator), labels)
     asked = settings.target
     if asked is None and settings.target_probability is None:
         asked = default
     target = target_of(model, asked, settings.target_probability)
-    given = promises(settings, model, people, train, gone, target, notes, about, tell)
-    about["shared_notes"] = [note for note in notes if note.startswith(SHARED)]
+    given = promised(settings, model, people, train, gone, target, remarks, about, tell)
     key = train.subjects if train.subjects is not None else train.X.index.to_series()
     return Case(
         table=train.X,
@@ -154,7 +158,6 @@ def load_case(
         labels=labels,
         target=target,
         given=given,
-        notes=notes,
         about=about,
     )
 
@@ -166,20 +169,19 @@ def _model(
     labels: Labels | None,
     rows: Any,
     gone: Any,
-    notes: list[str],
+    remarks: Remarks,
 ) -> ErasableModel:
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always", DriftWarning)
-        if labels is not None:
-            part = train.take(rows)
-            mine = Labels(labels.values[rows], labels.favourable, labels.classes, labels.indicator)
-            fitted = fit_kind(str(settings.model), part.X, mine, settings.parameters, settings.seed)
-            model = erasable(
-                fitted, part.X, mine.values, _values(part.subjects), None, mine.favourable
-            )
-        else:
-            model = _brought(settings, fitted, train, rows, gone)
-    notes += [str(w.message) for w in heard if issubclass(w.category, DriftWarning)]
+    if labels is not None:
+        part = train.take(rows)
+        mine = Labels(labels.values[rows], labels.favourable, labels.classes, labels.indicator)
+        fitted = fit_kind(str(settings.model), part.X, mine, settings.parameters, settings.seed)
+        model, warning = erasable_and_warning(
+            fitted, part.X, mine.values, _values(part.subjects), None, mine.favourable
+        )
+    else:
+        model, warning = _brought(settings, fitted, train, rows, gone)
+    if warning is not None:
+        remarks.add(warning, shareable=True)
     return model
 
 
@@ -187,21 +189,27 @@ def _values(column: pd.Series | None) -> Any:
     return None if column is None else column.to_numpy()
 
 
-def _brought(settings: Settings, fitted: Any, train: Table, rows: Any, gone: Any) -> ErasableModel:
+def _brought(
+    settings: Settings, fitted: Any, train: Table, rows: Any, gone: Any
+) -> tuple[ErasableModel, str | None]:
     """A model from a file; those erased before may or may not have been in its training data."""
     y, favourable = _labels_of_model(settings, fitted, label_of(train))
 
-    def on(some: Any) -> ErasableModel:
+    def on(some: Any) -> tuple[ErasableModel, str | None]:
         part = train.take(some)
-        return erasable(fitted, part.X, y[some], _values(part.subjects), None, favourable)
+        return erasable_and_warning(
+            fitted, part.X, y[some], _values(part.subjects), None, favourable
+        )
 
     if len(gone) == 0:
         return on(rows)
     try:
-        model = on(rows)
+        model, warning = on(rows)
     except DataMismatchError:
-        return on(np.arange(len(train.X))).without(gone)
-    return model.without([]) if isinstance(model.core, RefitCore) else model
+        everybody, warning = on(np.arange(len(train.X)))
+        return everybody.without(gone), warning
+    # a model that cannot tell what it was fitted on is fitted again, to be sure
+    return (model if model.can.gradients else model.without([])), warning
 
 
 def _labels_of_model(settings: Settings, fitted: Any, column: pd.Series) -> tuple[Any, Any]:
@@ -223,19 +231,7 @@ def _labels_of_model(settings: Settings, fitted: Any, column: pd.Series) -> tupl
         good = {c.lower(): c for c in by_text}.get(plain(good).lower(), good)
     if good is None or plain(good) not in by_text:
         raise HoldfastError(
-            f"name the class that is good for the person with --favourable: "
+            f"name the class that is good for the person with ⟦favourable⟧: "
             f"{' or '.join(map(repr, by_text))}" + ("" if good is None else f", got {good!r}")
         )
     return np.array([by_text[plain(v)] for v in column]), by_text[plain(good)]
-
-
-def _with_or_without_algebra(model: ErasableModel, notes: list[str]) -> ErasableModel:
-    """A network that is at no optimum has no derivatives to predict with: refits it is."""
-    if not isinstance(model.core, NetworkCore):
-        return model
-    try:
-        model.deletions(model.X[:1])
-    except UnsupportedModelError as refusal:
-        notes.append(f"Effects of erasure are known by refitting only: {refusal}.")
-        return model.by_refits_only(str(refusal))
-    return model

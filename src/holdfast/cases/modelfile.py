@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.archives import checked_zip, refuse_if_larger
 from holdfast.cases.compiled import check_compiled
+from holdfast.cases.remarks import Remarks
 from holdfast.cases.trust import named_in, refused
 from holdfast.errors import HoldfastError
 from holdfast.tables import existing_file
@@ -19,23 +20,26 @@ from holdfast.tables import existing_file
 RUNS_CODE = (".pkl", ".pickle", ".joblib")
 
 
-def loaded_model(path: Path, allow_pickle: bool, trust: Sequence[str], notes: list[str]) -> Any:
+def loaded_model(path: Path, allow_pickle: bool, trust: Sequence[str], remarks: Remarks) -> Any:
     """A fitted estimator; files that run code only where that is allowed."""
     file = existing_file(path)
     suffix = file.suffix.lower()
     if suffix == ".skops":
-        return _from_skops(file, trust, notes)
+        return _from_skops(file, trust, remarks)
     if suffix not in RUNS_CODE:
         raise HoldfastError(
-            f"{str(path)!r}: models come as .skops files (skops.io.dump), or with --allow-pickle "
+            f"{str(path)!r}: models come as .skops files (skops.io.dump), or with ⟦allow_pickle⟧ "
             "as .pkl, .pickle or .joblib"
         )
     if not allow_pickle:
         raise HoldfastError(
             f"{str(path)!r} would run whatever code it holds when it is loaded. Save the model "
-            "with skops.io.dump instead, or, if you trust where it comes from, pass --allow-pickle"
+            "with skops.io.dump instead, or, if you trust where it comes from, pass ⟦allow_pickle⟧"
         )
-    notes.append(f"Warning: {file.name} was loaded as a pickle, which runs the code it holds.")
+    remarks.add(
+        f"Warning: {file.name} was loaded as a pickle, which runs the code it holds.",
+        shareable=True,
+    )
     try:
         if suffix == ".joblib":
             import joblib
@@ -47,7 +51,7 @@ def loaded_model(path: Path, allow_pickle: bool, trust: Sequence[str], notes: li
         raise _cannot_be_loaded(file, failure) from None
 
 
-def _from_skops(file: Path, trust: Sequence[str], notes: list[str]) -> Any:
+def _from_skops(file: Path, trust: Sequence[str], remarks: Remarks) -> Any:
     """The model in an archive that is read once, checked, and only then handed on."""
     from skops import io
 
@@ -68,13 +72,12 @@ def _from_skops(file: Path, trust: Sequence[str], notes: list[str]) -> Any:
             raise HoldfastError(
                 f"{str(file)!r} holds names that are not known to be safe: "
                 f"{', '.join(strange[:5])}. Loading them runs their code. If they are yours, pass "
-                "--trust NAME for each"
+                "⟦trust⟧ NAME for each"
             )
-        notes += [
-            f"Warning: {name} in {file.name} runs its own code: it is trusted by name."
-            for name in dict.fromkeys(trust)
-            if name in asked
-        ]
+        for name in dict.fromkeys(trust):
+            if name in asked:
+                said = f"Warning: {name} in {file.name} runs its own code: it is trusted by name."
+                remarks.add(said, shareable=True)
         model = io.loads(content, trusted=asked)
         check_compiled(model, f"{str(file)!r}")
     except HoldfastError:

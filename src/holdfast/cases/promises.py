@@ -11,11 +11,12 @@ import pandas as pd
 
 from holdfast.algebra.rows import as_text
 from holdfast.arguments import near_name
+from holdfast.audits.about import About
 from holdfast.cases.files import Table, belongs_to, read, unique_ids
+from holdfast.cases.remarks import Remarks
 from holdfast.cases.settings import Settings
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.refit import RefitCore
 from holdfast.recourse import METHODS, find_recourse
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.issued import issued_recourse
@@ -31,20 +32,20 @@ def check_method(settings: Settings) -> None:
     """Refuse a method there is not, before any work is done."""
     if settings.method is not None and settings.method not in METHODS:
         raise HoldfastError(
-            f"--method must be one of {', '.join(METHODS)}, got {settings.method!r}"
+            f"⟦method⟧ must be one of {', '.join(METHODS)}, got {settings.method!r}"
             f"{near_name(settings.method, METHODS)}"
         )
 
 
-def promises(
+def promised(
     settings: Settings,
     model: ErasableModel,
     people: Table,
     train: Table,
     gone: Any,
     target: float,
-    notes: list[str],
-    about: dict[str, Any],
+    remarks: Remarks,
+    about: About,
     tell: Callable[[str, int, int], None],
 ) -> Recourse:
     """What people were told: recourses found now, or issued before and alive."""
@@ -52,19 +53,20 @@ def promises(
     if settings.actionability == "infer":
         rules = Actionability.infer(model.frame)
         frozen = [str(n) for n, f in rules.features.items() if f.direction == "frozen"]
-        notes.append(
+        remarks.add(
             "What people can change was inferred from the table"
-            + (f"; frozen: {', '.join(frozen)}." if frozen else ".")
+            + (f"; frozen: {', '.join(frozen)}." if frozen else "."),
+            shareable=True,
         )
     elif settings.actionability != "none":
         rules = Actionability.from_toml(settings.actionability)
     folk = people.X[~belongs_to(people, train, gone)]
     if settings.recourses is not None:
-        return _issued(settings, model, folk, rules, target, notes, about)
+        return _issued(settings, model, folk, rules, target, remarks, about)
     method = settings.method
     if method is None:
-        method = "growing-spheres" if isinstance(model.core, RefitCore) else "scfe"
-    about["method"] = method
+        method = "scfe" if model.can.gradients else "growing-spheres"
+    about.method = method
     given = find_recourse(
         model,
         folk,
@@ -81,7 +83,7 @@ def promises(
             f"nobody needs recourse: all {given.above_target} people score at the target "
             f"{target:g} or above"
         )
-    notes.append(
+    remarks.add(
         f"{int(given.valid.sum()):,} of {len(given):,} people below the target have a recourse "
         f"({method}, overshoot {settings.overshoot:g})."
     )
@@ -99,12 +101,12 @@ def _issued(
     people: pd.DataFrame,
     rules: Any,
     target: float,
-    notes: list[str],
-    about: dict[str, Any],
+    remarks: Remarks,
+    about: About,
 ) -> Recourse:
     assert settings.recourses is not None
     if settings.id is None:
-        raise HoldfastError("--recourses are matched to people by id: say which column with --id")
+        raise HoldfastError("⟦recourses⟧ are matched to people by id: say which column with ⟦id⟧")
     what = str(settings.recourses)
     table = read(settings, settings.recourses)
     if settings.id not in table.columns:
@@ -119,11 +121,11 @@ def _issued(
         if name not in people.columns:
             raise HoldfastError(
                 f"{what} has the column {name!r}, which the model was not fitted on"
-                f"{near_name(name, people.columns)}. If it is no feature, pass --drop {name}"
+                f"{near_name(name, people.columns)}. If it is no feature, pass ⟦drop⟧ {name}"
             )
     if not features:
         raise HoldfastError(f"{what} has no column of the model's features: what was promised?")
-    table = _live(table, settings.as_of or datetime.date.today(), what, notes, about)
+    table = _live(table, settings.as_of or datetime.date.today(), what, remarks, about)
     unique_ids(table[settings.id], f"{what} (live promises)")
     theirs = [as_text(name) in set(people.index) for name in table[settings.id]]
     if not any(theirs):
@@ -131,9 +133,9 @@ def _issued(
     cells = table[[c for c in table if c not in ABOUT_PROMISES or c in people.columns]]
     cells = like(cells, people, what)
     given = issued_recourse(model, people, cells, target, rules, id=settings.id, cost=settings.cost)
-    about["method"] = "issued"
+    about.method = "issued"
     short = len(given) - int(given.valid.sum())
-    notes.append(
+    remarks.add(
         f"{len(given):,} live promises to people below the target, {short:,} of them not valid "
         "now and left out."
     )
@@ -144,7 +146,7 @@ def _issued(
 
 
 def _live(
-    table: pd.DataFrame, today: datetime.date, what: str, notes: list[str], about: dict[str, Any]
+    table: pd.DataFrame, today: datetime.date, what: str, remarks: Remarks, about: About
 ) -> pd.DataFrame:
     """Promises already made and not yet expired; the others are counted."""
     now = pd.Timestamp(today)
@@ -153,9 +155,9 @@ def _live(
         expired = (_dates(table["expires"], what) < now).to_numpy()
     if "issued" in table:
         early = (_dates(table["issued"], what) > now).to_numpy() & ~expired
-    about["expired"], about["not_yet_issued"] = int(expired.sum()), int(early.sum())
+    about.expired, about.not_yet_issued = int(expired.sum()), int(early.sum())
     if expired.any() or early.any():
-        notes.append(
+        remarks.add(
             f"Of {len(table):,} promises {int(expired.sum()):,} have expired by {today} and "
             f"{int(early.sum()):,} are not issued yet: they are left out."
         )
@@ -168,9 +170,9 @@ def _live(
     if "model" in table:
         counts = live["model"].astype(str).value_counts()
         if counts.min() >= FEWEST:  # else one that is hidden follows from the others
-            about["issued_under"] = {str(name): int(count) for name, count in counts.items()}
+            about.issued_under = {str(name): int(count) for name, count in counts.items()}
         if len(counts) > 1:
-            notes.append(f"The live promises were made under {len(counts)} models.")
+            remarks.add(f"The live promises were made under {len(counts)} models.")
     return live
 
 

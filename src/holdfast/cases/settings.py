@@ -64,7 +64,8 @@ class Settings(BaseModel):
     search: str = "best"
     unit: Literal["row", "subject"] | None = None
     certify: bool = True
-    time_limit: float = Field(60.0, ge=0, allow_inf_nan=False)
+    time_limit: float | None = Field(None, ge=0, allow_inf_nan=False)
+    quick: bool = False
     draws: int = Field(20, ge=2)
     seed: int = Field(0, ge=0)
     jobs: int = 1
@@ -124,7 +125,7 @@ def made(options: dict[str, Any], config: Path | None) -> Settings:
 
 
 def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
+    return f"⟦{name}⟧"
 
 
 def _where(config: Path | None) -> str:
@@ -191,7 +192,7 @@ def threshold(text: str | None, name: str, most: int) -> tuple[float, int] | Non
     if not 1 <= k <= most:
         raise HoldfastError(
             f"{_option(name)} {text}: the audit looks at 1 to {most} deletions; raise "
-            "--max-deletions"
+            "⟦max_deletions⟧"
         )
     return float(found[1]), k
 
@@ -231,7 +232,8 @@ max_deletions = 14
 # search = "best"
 # unit = "subject"           # what one erasure removes: row or subject
 # certify = true
-# time_limit = 60            # seconds for the certificates
+# time_limit = 600           # seconds for all of it; without one, certificates get 60
+# quick = false              # a first answer within seconds: nothing proven
 # draws = 20                 # random erasures drawn
 # seed = 0
 # jobs = 1                   # refits at a time; -1: one per core

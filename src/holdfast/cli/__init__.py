@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import sys
-import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -351,8 +350,9 @@ def _interrupted(number: int, frame: Any) -> None:
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what users must know is said in words
+        from holdfast.shared_state import quiet
+
+        with quiet:  # what users must know is said in words
             code = app(_arguments(arguments), prog_name="holdfast", standalone_mode=False)
         if code == 130:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
@@ -370,7 +370,7 @@ def run(arguments: list[str]) -> int:
         from holdfast.errors import HoldfastError
 
         if isinstance(failure, HoldfastError):
-            _say(str(failure))
+            _say(failure.worded(lambda name: "--" + name.replace("_", "-")))
         elif hasattr(failure, "show"):  # typer's complaints about usage
             failure.show()
         else:

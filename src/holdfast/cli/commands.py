@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.audits import audit
-from holdfast.audits.hardening import harden
-from holdfast.audits.hardening.result import Hardening
-from holdfast.audits.likelihood import erasures_in
 from holdfast.cases.loading import Case, load_case
+from holdfast.cases.running import audit_case, check_audit, harden_case
 from holdfast.cases.settings import TEMPLATE, Settings, made, threshold
 from holdfast.cli import screen
 from holdfast.errors import HoldfastError
 from holdfast.files import PRIVATE, Outputs, writable, writable_folder
+from holdfast.models.refits import Progress
 from holdfast.report import hardening_page, page
 from holdfast.report.case_file import write_case_file
 from holdfast.report.schema import AuditSummary, HardeningPart, ImpactSummary
@@ -52,95 +50,33 @@ def parameters_of(pairs: list[str]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def loaded(settings: Settings, hold_out: bool = True) -> Iterator[tuple[Case, screen.Tell]]:
-    """The loaded case, with progress shown while the work goes on."""
-    with screen.progress(settings.quiet or settings.json_) as tell:
-        yield load_case(settings, tell, hold_out), tell
+def loaded(settings: Settings, hold_out: bool = True) -> Iterator[tuple[Case, Progress]]:
+    """The loaded case, with progress and remarks shown while the work goes on."""
+    with screen.showing(settings.quiet, settings.json_) as (tell, remark):
+        yield load_case(settings, tell, remark, hold_out), tell
 
 
 def run_audit(options: dict[str, Any], config: Path | None) -> int:
     """Audit; write what was asked for; 1 if a threshold was passed."""
     settings = made(options, config)
     check_outputs(settings, config)
-    above = threshold(settings.fail_above, "fail_above", settings.max_deletions)
-    unproven = threshold(settings.fail_unproven, "fail_unproven", settings.max_deletions)
-    if (settings.rate is None) != (settings.horizon is None):
-        raise HoldfastError("--rate and --horizon go together: 40/week for 26w")
-    erasures = None
-    if settings.rate is not None:
-        erasures = erasures_in(settings.rate, str(settings.horizon))
+    check_audit(settings)
     with loaded(settings) as (case, tell):
-        case.about["rate"], case.about["horizon"] = settings.rate, settings.horizon
-        case.about["settings"] = {"overshoot": settings.overshoot, "jobs": settings.jobs}
-        result = audit(
-            case.model,
-            case.given,
-            case.target,
-            settings.max_deletions,
-            settings.certify,
-            settings.seed,
-            search=settings.search,
-            unit=_unit(settings),
-            draws=settings.draws,
-            erasures=erasures,
-            cohorts=_cohorts(settings, case),
-            at=(above or unproven or (0, None))[1],
-            time_limit=settings.time_limit,
-            n_jobs=settings.jobs,
-            progress=tell,
-            about=case.about,
-        )
-        if settings.survive is not None:
-            result.hardening = _hardened(settings, case, tell)
-        summary = result.summary()
+        result = audit_case(settings, case, tell)
+    summary = result.summary()
     _write_audit(result, summary, settings)
     if settings.json_:
         print(summary.as_json(), end="")
     else:
-        screen.audit_findings(result, [] if settings.quiet else case.notes)
+        screen.remarks([] if settings.quiet else case.about.notes)
+        screen.audit_findings(result)
         if result.hardening is not None:
             screen.hardening_findings(result.hardening)
         _say_what_was_written(settings)
-    failed = _failures(result, above, unproven)
+    failed = _failures(result, settings)
     for line in failed:
         print(f"holdfast: {line}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _hardened(
-    settings: Settings, case: Case, tell: screen.Tell, of_the_audit: bool = True
-) -> Hardening:
-    """Every mitigation measured on the same people; the baseline is what was audited."""
-    return harden(
-        case.model,
-        case.given.people,
-        case.target,
-        settings.survive or 3,
-        _labelled(case),
-        mitigations=settings.mitigation or None,
-        actionability=case.given.actionability,
-        overshoot=settings.overshoot,
-        method=settings.method,
-        cost=settings.cost,
-        unit=_unit(settings),
-        max_deletions=settings.max_deletions,
-        given=case.given if of_the_audit else None,
-        random_state=settings.seed,
-        n_jobs=settings.jobs,
-        progress=tell,
-    )
-
-
-def _labelled(case: Case) -> tuple[Any, Any] | None:
-    """People whose outcome is known and who were not trained on: models are judged by them."""
-    people, trained = case.people, set(case.train.X.index[case.training])
-    if people.label is None or case.labels is None or people.X.index.isin(list(trained)).any():
-        return None
-    known = people.X.index.isin(case.train.X.index) & people.label.notna().to_numpy()
-    if not known.any():
-        return None
-    rows = case.train.X.index.get_indexer(people.X.index[known])
-    return people.X[known], case.labels.values[rows]
 
 
 def run_harden(options: dict[str, Any], config: Path | None) -> int:
@@ -148,7 +84,7 @@ def run_harden(options: dict[str, Any], config: Path | None) -> int:
     settings = made(options, config)
     check_outputs(settings, config)
     with loaded(settings) as (case, tell):
-        found = _hardened(settings, case, tell, of_the_audit=settings.recourses is not None)
+        found = harden_case(settings, case, tell, of_the_audit=settings.recourses is not None)
     part = found.part()
     with Outputs() as out:
         if settings.html is not None:
@@ -163,24 +99,13 @@ def run_harden(options: dict[str, Any], config: Path | None) -> int:
     if settings.json_:
         print(found.to_json(), end="")
         return 0
-    for line in [] if settings.quiet else case.notes:
-        screen.out().print(line, style="dim", markup=False)
+    screen.remarks([] if settings.quiet else case.about.notes)
     screen.hardening_findings(found)
     places = {"page": settings.html, "JSON": settings.json_file}
     for name, path in {**places, "recourses (personal data)": settings.out}.items():
         if path is not None:
             screen.out().print(f"{name}: {path}", markup=False)
     return 0
-
-
-def _unit(settings: Settings) -> str:
-    return settings.unit or ("subject" if settings.subject else "row")
-
-
-def _cohorts(settings: Settings, case: Case) -> Any:
-    if settings.cohort is None:
-        return None
-    return case.train.raw[settings.cohort].iloc[case.training].to_numpy()
 
 
 def check_outputs(settings: Settings, config: Path | None) -> None:
@@ -240,9 +165,11 @@ def _say_what_was_written(settings: Settings) -> None:
         console.print("No report was written: add --html report.html")
 
 
-def _failures(
-    result: Any, above: tuple[float, int] | None, unproven: tuple[float, int] | None
-) -> list[str]:
+def _failures(result: Any, settings: Settings) -> list[str]:
+    above, unproven = (
+        threshold(getattr(settings, name), name, settings.max_deletions)
+        for name in ("fail_above", "fail_unproven")
+    )
     failed = []
     if above is not None and (share := result.share_broken(above[1])) > above[0]:
         failed.append(
@@ -274,8 +201,7 @@ def run_recourse(options: dict[str, Any], config: Path | None) -> int:
         with Outputs() as out:
             out.text(settings.out, table.to_csv(index=False, sep=settings.delimiter), PRIVATE)
     console = screen.out()
-    for line in [] if settings.quiet else case.notes:
-        console.print(line, style="dim", markup=False)
+    screen.remarks([] if settings.quiet else case.about.notes)
     words = fine.in_words()
     for name, said in words.head(20).items():
         console.print(f"{name}: {said}", markup=False)

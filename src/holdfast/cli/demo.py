@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from holdfast.audits import audit
+from holdfast.audits.about import About
 from holdfast.cli import screen
 from holdfast.files import Outputs, writable
 from holdfast.models.erasable import erasable
@@ -29,7 +30,8 @@ def run_demo(html: Path, quiet: bool) -> int:
     writable(html)
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     train, people, labels = X[:350], X[350:], y[:350]
-    with screen.progress(quiet) as tell:
+    with screen.showing(quiet) as (tell, remark):
+        remark(STORY)
         fitted = make_pipeline(StandardScaler(), Ridge()).fit(train, labels)
         model = erasable(fitted, train, labels, favourable="low")
         rules = Actionability.infer(
@@ -44,16 +46,17 @@ def run_demo(html: Path, quiet: bool) -> int:
             max_deletions=14,
             erasures=20,
             progress=tell,
-            about={
-                "table": "scikit-learn's diabetes data",
-                "method": given.method,
-                "rate": "20/year",
-                "horizon": "1 year",
-            },
+            about=About(
+                table="scikit-learn's diabetes data",
+                method=given.method,
+                rate="20/year",
+                horizon="1 year",
+            ),
         )
         summary = result.summary()
     with Outputs() as out:
         out.text(html, page(summary))
-    screen.audit_findings(result, [STORY])
+    screen.remarks([] if quiet else [STORY])
+    screen.audit_findings(result)
     screen.out().print(f"\nreport: {html}", markup=False)
     return 0

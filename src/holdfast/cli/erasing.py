@@ -9,16 +9,13 @@ import numpy as np
 import pandas as pd
 
 from holdfast import __version__
-from holdfast.audits.impacts import Impact, impact
-from holdfast.cases.files import belongs_to, ids_in
-from holdfast.cases.loading import Case
+from holdfast.audits.impacts import Impact
 from holdfast.cases.modelfile import save_model
+from holdfast.cases.running import erase_from_case, requested
 from holdfast.cases.settings import Settings, made
 from holdfast.cli import screen
 from holdfast.cli.commands import check_outputs, loaded
-from holdfast.errors import HoldfastError
 from holdfast.files import PRIVATE, Outputs
-from holdfast.recourse.actionability import Actionability
 from holdfast.report.case_file import impact_page, write_private_tables
 from holdfast.report.schema import BrokenPart, ImpactSummary
 from holdfast.tables import is_parquet, read_table
@@ -27,89 +24,22 @@ from holdfast.tables import is_parquet, read_table
 def run_impact(options: dict[str, Any], config: Path | None) -> int:
     """Erase some people; say whose promise breaks and what to tell them."""
     settings = made(options, config)
-    if settings.id is None and settings.subject is None:
-        raise HoldfastError("people are erased by id: say which column with --id or --subject")
-    ids = _requested(settings)
+    ids = requested(settings)
     check_outputs(settings, config)
     with loaded(settings, hold_out=False) as (case, tell):
-        tell("refits without them", 0, 1)
-        inside, rows = _inside(case, ids)
-        given = case.given
-        found = impact(
-            case.model,
-            given,
-            inside,
-            case.target,
-            own=_of_the_erased(case, rows),
-            overshoot=max(settings.overshoot, given.overshoot),
-            actionability=_rules_without(settings, case, inside),
-            start="scratch" if settings.from_scratch else "fitted",
-            random_state=settings.seed,
-        )
-        tell("refits without them", 1, 1)
+        found, rows = erase_from_case(settings, case, ids, tell)
     summary = _impact_summary(found, len(ids), found.promises_of_erased)
-    _write_impact(found, summary, settings, np.union1d(rows, case.gone))
+    _write_impact(found, summary, settings, rows)
     if settings.json_:
         print(summary.as_json(), end="")
     else:
-        screen.impact_findings(found, [] if settings.quiet else case.notes)
+        screen.remarks([] if settings.quiet else case.about.notes)
+        screen.impact_findings(found)
         written = {"table without them": settings.emit, "model": settings.save_model}
         for name, path in {**written, "case file (personal data)": settings.case_file}.items():
             if path is not None:
                 screen.out().print(f"{name}: {path}", markup=False)
     return 0
-
-
-def _requested(settings: Settings) -> list[str]:
-    """Ids from options: each a file of ids where there is such a file, else an id."""
-    if not settings.erase:
-        raise HoldfastError("nobody is to be erased: name ids, or files of ids, with --erase")
-    ids: list[str] = []
-    for word in settings.erase:
-        path = Path(word)
-        try:
-            is_path = path.exists()
-        except OSError:
-            is_path = False
-        if is_path and path.is_dir():
-            raise HoldfastError(
-                f"--erase {word!r} is a directory: an id or a file of ids is wanted"
-            )
-        ids += ids_in(path, settings) if is_path else [word]
-    return list(dict.fromkeys(ids))
-
-
-def _inside(case: Case, ids: list[str]) -> tuple[list[str], Any]:
-    """The ids with training rows, and the file's rows of everybody named; strangers are refused."""
-    known = set(case.names)
-    unknown = [name for name in ids if name not in known]
-    if unknown:
-        raise HoldfastError(
-            f"unknown id {unknown[0]!r} ({len(unknown)} of {len(ids)} unknown; no file of that "
-            "name is there either): nothing was done"
-        )
-    wanted = set(ids)
-    rows = np.flatnonzero([name in wanted for name in case.names])
-    fitted = {case.names[row] for row in case.training}
-    inside = [name for name in ids if name in fitted]
-    if not inside:
-        raise HoldfastError("all of them were erased before: there is nothing left to erase")
-    return inside, rows
-
-
-def _of_the_erased(case: Case, rows: Any) -> Any:
-    """Which promises were given to those who are erased."""
-    gone = case.people.X.index[belongs_to(case.people, case.train, rows)]
-    return case.given.people.index.isin(list(gone))
-
-
-def _rules_without(settings: Settings, case: Case, inside: list[str]) -> Any:
-    """Inferred rules are inferred again, so that no bound is an erased person's value."""
-    if settings.actionability != "infer":
-        return None
-    model = case.model
-    keep = np.setdiff1d(np.arange(model.rows.n), model.positions_of(inside))
-    return Actionability.infer(model.frame.iloc[keep])
 
 
 def _impact_summary(found: Impact, requests: int, promises_of_erased: int) -> ImpactSummary:

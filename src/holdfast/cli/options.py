@@ -216,7 +216,11 @@ AUDIT = {
         option("--certify/--no-certify", panel=WORK, help="Prove what survives; yes."),
     ],
     "time_limit": Annotated[
-        float | None, option("--time-limit", panel=WORK, help="Seconds for proofs; 60.")
+        float | None,
+        option("--time-limit", panel=WORK, help="Seconds for all of it; else 60 for proofs."),
+    ],
+    "quick": Annotated[
+        bool | None, option("--quick", panel=WORK, help="A first answer, nothing proven.")
     ],
     "draws": Annotated[
         int | None, option("--draws", panel=WORK, help="Random erasures drawn; 20.")

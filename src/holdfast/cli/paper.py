@@ -78,7 +78,7 @@ def run_reproduction(figures: list[str], options: dict[str, Any], quiet: bool) -
     """Measure, draw, judge, and say what was found."""
     from holdfast.paper import reproduce
 
-    with screen.progress(quiet) as tell:
+    with screen.showing(quiet) as (tell, _):
         made = reproduce(
             figures,
             progress=tell,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from rich.progress import (
     Progress,
     SpinnerColumn,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
@@ -43,17 +45,34 @@ def err() -> Console:
 
 
 @contextlib.contextmanager
-def progress(quiet: bool) -> Iterator[Tell]:
-    """A bar per stage on stderr, with the time left; nothing where nobody looks."""
+def showing(quiet: bool, json: bool = False) -> Iterator[tuple[Tell, Callable[[str], None]]]:
+    """How stages and remarks are shown while the work goes on.
+
+    On stderr: on a terminal a bar for each stage, with counts and the time left; elsewhere one line
+    when a stage begins. Remarks are told there at once; :func:`remarks` repeats them beside the
+    findings where those go to a file.
+    """
+    if quiet or json:
+        yield (lambda stage, done, total: None), (lambda text: None)
+        return
     console = err()
-    if quiet or not console.is_terminal:
-        yield lambda stage, done, total: None
+    if not console.is_terminal:
+        begun: set[str] = set()
+
+        def line(stage: str, done: int, total: int) -> None:
+            if stage not in begun:
+                begun.add(stage)
+                count = f" ({total:,})" if total > 1 else ""
+                print(f"… {stage}{count}", file=sys.stderr, flush=True)
+
+        yield line, lambda text: print(text, file=sys.stderr, flush=True)
         return
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bars:
@@ -64,7 +83,15 @@ def progress(quiet: bool) -> Iterator[Tell]:
                 tasks[stage] = bars.add_task(stage, total=total)
             bars.update(tasks[stage], completed=done, total=total)
 
-        yield tell
+        yield tell, lambda text: bars.console.print(escape(text), style="dim")
+
+
+def remarks(notes: Iterable[Any]) -> None:
+    """What was told on the way, for whoever reads the findings from a file."""
+    console = out()
+    if not console.is_terminal:
+        for each in notes:
+            console.print(escape(str(each)))
 
 
 def note(text: str, quiet: bool = False) -> None:
@@ -73,11 +100,9 @@ def note(text: str, quiet: bool = False) -> None:
         err().print(escape(text), style="dim")
 
 
-def audit_findings(result: Any, notes: list[str]) -> None:
+def audit_findings(result: Any) -> None:
     """The headline and a small table."""
     console = out()
-    for line in notes:
-        console.print(escape(line), style="dim")
     console.print()
     console.print(f"[bold]{escape(result.headline)}[/bold]")
     console.print(result.summary().headline.caution)
@@ -147,11 +172,9 @@ def hardening_findings(found: Any) -> None:
         console.print(f"{name} was left out: {escape(why)}")
 
 
-def impact_findings(found: Any, notes: list[str], most: int = 20) -> None:
+def impact_findings(found: Any, most: int = 20) -> None:
     """The headline and the promises that break, worst first."""
     console = out()
-    for line in notes:
-        console.print(escape(line), style="dim")
     console.print()
     console.print(f"[bold]{escape(found.headline)}[/bold]")
     if len(found.broken):

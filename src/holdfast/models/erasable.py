@@ -17,16 +17,16 @@ from holdfast.algebra.deletions import Deletions, LowRankDeletions
 from holdfast.algebra.reweighting import Reweighted
 from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text, take
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
+from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.drift import spread_of
-from holdfast.models.families import family_of
-from holdfast.models.kernel import KernelCore
-from holdfast.models.linear import LinearCore
+from holdfast.models.families import core_maker
 from holdfast.models.pipelines import final_step, fitted_names, flattened, refitted, wants_frames
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
 from holdfast.models.training import in_order, numbers, oriented_target, subject_ids
 from holdfast.models.training import table as checked_table
 from holdfast.models.training import weights as checked_weights
+from holdfast.shared_state import quiet
 
 
 def erasable(
@@ -80,11 +80,16 @@ def erasable(
     >>> bool(abs(predicted - refitted).max() < 1e-9)
     True
     """
-    model = ErasableModel(fitted, X, y, subjects, sample_weight, favourable)
-    warning = model._verified()
+    model, warning = erasable_and_warning(fitted, X, y, subjects, sample_weight, favourable)
     if warning is not None:
         warnings.warn(warning, DriftWarning, stacklevel=2)
     return model
+
+
+def erasable_and_warning(*arguments: Any) -> tuple[ErasableModel, str | None]:
+    """What :func:`erasable` makes, and what it would warn of, for those who say so themselves."""
+    model = ErasableModel(*arguments)
+    return model, model._verified()
 
 
 def refuse_other_models(model: Any) -> None:
@@ -132,36 +137,34 @@ class ErasableModel:
         self.sample_weight = checked_weights(sample_weight, n)
         weights = np.ones(n) if self.sample_weight is None else self.sample_weight
         self.rows = TrainingRows(n, subject_ids(subjects, n), codes, self.sample_weight)
-        self._preprocessing: Preprocessing | None = None
+        self.preprocessing: Preprocessing | None = None
         if isinstance(fitted, Pipeline) and len(fitted.steps) > 1:
-            self._preprocessing = Preprocessing(fitted[:-1])
-        self._sign = sign
-        family, reason = family_of(final, self._preprocessing)
-        self.family: Any = family
-        if family is RefitCore:
-            self.core: Any = RefitCore(fitted, self.rows, sign, reason)
-            self.core.scores(take(self._queries(self.X, "X"), slice(0, 2)))
+            self.preprocessing = Preprocessing(fitted[:-1])
+        self.sign, self._oriented = sign, oriented
+        make_core, reason = core_maker(final, self.preprocessing)
+        self._scores_raw = make_core is None
+        if make_core is None:
+            self.core: Core = RefitCore(fitted, self.rows, sign, reason)
+            self.core.scores(take(self.queries(self.X, "X"), slice(0, 2)))
             return
-        if family is KernelCore and codes is not None:
-            oriented = 2.0 * oriented - 1.0
         bare = copy.copy(final)
         bare.__dict__.pop("feature_names_in_", None)  # features reach it as plain arrays
-        Z = self.features(self._queries(self.X, "X"))
+        Z = self.features(self.queries(self.X, "X"))
         if Z.shape[1] != bare.n_features_in_:
             raise HoldfastError(
                 f"the {type(final).__name__} was fitted on {bare.n_features_in_} features, but X "
                 f"gives {Z.shape[1]}"
             )
-        self.core = family(bare, Z, oriented, weights, self.rows, sign)
+        self.core = make_core(bare, Training(Z, oriented, weights, self.rows, sign))
 
     def _verified(self) -> str | None:
         """Refuse data the estimator was not fitted on; word a drift that matters."""
         fitted = again = np.zeros(0)
-        if self.family is LinearCore:
-            X = self._queries(self.X, "X")
+        if self.core.needs_refit:
+            X = self.queries(self.X, "X")
             refit = self._refitted(X, self.y, self.sample_weight, refit_preprocessing=False)
             fitted, again = (
-                self._sign * np.ravel(e.predict(X.copy())) for e in (self.estimator, refit)
+                self.sign * np.ravel(e.predict(X.copy())) for e in (self.estimator, refit)
             )
         return self.core.verify(fitted, again)
 
@@ -170,8 +173,7 @@ class ErasableModel:
     ) -> Any:
         """A fresh fit of the estimator; its solver's complaints were heard at the first fit."""
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with quiet:
                 return refitted(self.estimator, X.copy(), y, weights, refit_preprocessing, warm)
         except (ValueError, TypeError) as failure:
             raise HoldfastError(
@@ -185,13 +187,55 @@ class ErasableModel:
         return float(self.core.drift)
 
     @property
+    def can(self) -> Capabilities:
+        """What can be asked of it beyond scores and refits, decided when it was made."""
+        return self.core.can
+
+    @property
     def exact(self) -> bool:
         """Whether predicted deletions are exact, with the preprocessing frozen."""
-        return "exact" in self.core.approximations
+        return self.can.exact
+
+    @property
+    def algebra(self) -> str:
+        """How deletions are predicted, in a word or two: "exact", "newton/jackknife" …"""
+        return "exact" if self.exact else "/".join(self.can.predictions) or "refit only"
+
+    @property
+    def name(self) -> str:
+        """The class of the estimator, or of its last step."""
+        return type(self._final).__name__
+
+    @property
+    def classes(self) -> list[Any] | None:
+        """The two labels of a classifier; ``None`` for a regressor."""
+        if self.rows.classes is None:
+            return None
+        found: list[Any] = np.asarray(self._final.classes_).tolist()
+        return found
 
     def __repr__(self) -> str:
-        kind = "exact" if self.exact else "/".join(self.core.approximations) or "refit only"
-        return f"<ErasableModel {type(self._final).__name__}, n={self.rows.n}, {kind}>"
+        return f"<ErasableModel {self.name}, n={self.rows.n}, {self.algebra}>"
+
+    def form(self, kind: str) -> Any:
+        """The closed form behind the triple, for what needs more of it (``can.form``).
+
+        Raises
+        ------
+        UnsupportedModelError
+            If this model has another, or none.
+        """
+        if self.can.form != kind:
+            raise UnsupportedModelError(f"this is about {kind} models, not {self!r}")
+        return self.core
+
+    def _refuse(self, what: str) -> UnsupportedModelError:
+        return UnsupportedModelError(
+            f"{self.name} has no {what}: {self.can.why_not}. What works: scores and "
+            "without(rows). Models with the algebra: LinearRegression, Ridge, KernelRidge, "
+            "NTKRegressor, LSSVMClassifier, LogisticRegression (L2), MLPClassifier and "
+            "MLPRegressor with one hidden layer"
+        )
 
     # the four things a model says ---------------------------------------------------------
 
@@ -212,7 +256,7 @@ class ErasableModel:
         >>> model.scores(scale(X)[:2]).round(1)
         array([-20.5, -10.3])
         """
-        queries = self._queries(Q)
+        queries = self.queries(Q)
         if len(queries) == 0:
             return np.zeros(0)
         scores: Array = self.core.scores(self.features(queries))
@@ -223,13 +267,15 @@ class ErasableModel:
 
         A category has no derivative: the entry of a one-hot encoded column is 0.
         """
-        queries = self._queries(Q)
+        queries = self.queries(Q)
+        if not self.can.gradients:
+            raise self._refuse("score_gradients")
         if len(queries) == 0:
             gradients: Array = np.zeros(queries.shape)
         else:
             gradients = self.core.score_gradients(self.features(queries))
-            if self._preprocessing is not None:
-                gradients = self._preprocessing.pullback(queries, gradients)
+            if self.preprocessing is not None:
+                gradients = self.preprocessing.pullback(queries, gradients)
         if isinstance(Q, pd.DataFrame):
             return pd.DataFrame(gradients, index=Q.index, columns=self.feature_names or Q.columns)
         return gradients
@@ -255,17 +301,19 @@ class ErasableModel:
         """
         if of not in ("scores", "gradients"):
             raise HoldfastError(f"of must be 'scores' or 'gradients', got {of!r}")
-        offered = self.core.approximations
-        if method is not None and offered and method not in offered:
+        queries = self.queries(Q)
+        if not self.can.predicts:
+            raise self._refuse("deletions")
+        offered = self.can.predictions
+        if method is not None and method not in offered:
             raise HoldfastError(
-                f"method must be one of {', '.join(map(repr, offered))} for "
-                f"{type(self._final).__name__}, got {method!r}"
+                f"method must be one of {', '.join(map(repr, offered))} for {self.name}, got "
+                f"{method!r}"
             )
-        queries = self._queries(Q)
         if len(queries) == 0:
             raise HoldfastError("deletions of no queries: Q has no rows")
         found: Deletions = self.core.deletions(self.features(queries), of, method)
-        if of == "gradients" and self._preprocessing is not None:
+        if of == "gradients" and self.preprocessing is not None:
             return self._pulled_back(found, queries)
         return found
 
@@ -310,12 +358,10 @@ class ErasableModel:
         """The same model fitted on these rows, each as often as named: a bootstrap sample, say."""
         X, y = take(self.X, rows), self.y[rows]
         weights = None if self.sample_weight is None else self.sample_weight[rows]
-        warm = None
-        if start == "fitted" and hasattr(self.core, "polished"):
-            warm = self.core.polished()
-            if hasattr(self._final, "feature_names_in_"):
-                warm.feature_names_in_ = self._final.feature_names_in_
-        fresh = self._refitted(self._queries(X, "X"), y, weights, refit_preprocessing, warm)
+        warm = self.core.polished() if start == "fitted" else None
+        if warm is not None and hasattr(self._final, "feature_names_in_"):
+            warm.feature_names_in_ = self._final.feature_names_in_
+        fresh = self._refitted(self.queries(X, "X"), y, weights, refit_preprocessing, warm)
         ids = None if self.rows.subjects is None else self.rows.subjects[rows]
         return ErasableModel(fresh, X, y, ids, weights, self.favourable)
 
@@ -368,6 +414,8 @@ class ErasableModel:
         if weights is None:
             raise HoldfastError("omega is missing: one weight per training row")
         self.rows.refuse_if_too_much(np.flatnonzero(weights == 0))
+        if not self.can.predicts:
+            raise self._refuse("closed form in the row weights")
         inner: Reweighted = self.core.reweighted(weights)
 
         def z(Q: Any) -> Array:
@@ -395,10 +443,9 @@ class ErasableModel:
         """
         if not self.exact:
             raise UnsupportedModelError(
-                f"{type(self._final).__name__} has no closed-form leave-one-out; "
-                "linear and kernel models do"
+                f"{self.name} has no closed-form leave-one-out; linear and kernel models do"
             )
-        left_out: Array = self.core.leave_one_out()
+        left_out: Array = self.form(str(self.can.form)).leave_one_out()
         left_out[self.rows.undeletable()] = np.nan
         return left_out
 
@@ -408,23 +455,48 @@ class ErasableModel:
 
         Its refits keep the preprocessing as it is, and cost nothing for it.
         """
-        if self._preprocessing is None:
+        if self.preprocessing is None:
             return self
         bare = copy.copy(self._final)
         bare.__dict__.pop("feature_names_in_", None)
         Z = self.features(self.X)
-        return ErasableModel(
-            bare, Z, self.y, self.rows.subjects, self.sample_weight, self.favourable
-        )
-
-    def by_refits_only(self, reason: str) -> ErasableModel:
-        """The same model treated as one whose deletions are known by refitting only."""
-        made = copy.copy(self)
-        made.family = RefitCore
-        made.core = RefitCore(self.estimator, self.rows, self._sign, reason)
-        for name in ("training_scores", "last_step"):
-            made.__dict__.pop(name, None)
+        if self._scores_raw:
+            return ErasableModel(
+                bare, Z, self.y, self.rows.subjects, self.sample_weight, self.favourable
+            )
+        made = copy.copy(self)  # the core knows nothing of the preprocessing: it is shared
+        for known in ("last_step", "training_scores", "frame", "row_ids"):
+            made.__dict__.pop(known, None)
+        made.estimator, made.X, made.preprocessing = bare, Z, None
+        made.feature_names, made._takes_frames = None, False
         return made
+
+    def with_core(self, core: Core) -> ErasableModel:
+        """The same model with the scores and gradients of another fit, and nothing else of it."""
+        made = copy.copy(self)
+        made.core = core
+        for known in ("last_step", "training_scores"):
+            made.__dict__.pop(known, None)
+        return made
+
+    def core_without(self, rows: Positions | tuple[()] = ()) -> Core:
+        """What a family says of the same problem without some rows, preprocessing kept.
+
+        Solved by the family itself where it can, else by a refit.
+        """
+        if len(rows) == 0:
+            return self.core
+        if self.can.solves and self.can.refit == "cheap":
+            self.rows.refuse_if_too_much(np.asarray(rows, dtype=np.intp))
+            core: Any = self.core
+            found: Core = core.without(rows)
+            return found
+        return self.last_step.without(rows).core
+
+    def training(self, Z: Array, rows: Positions) -> Training:
+        """What a core is made from, for some of the rows with other features."""
+        weights = np.ones(len(rows)) if self.sample_weight is None else self.sample_weight[rows]
+        return Training(Z, self._oriented[rows], weights, self.rows.only(rows), self.sign)
 
     # inside -------------------------------------------------------------------------------
 
@@ -435,8 +507,8 @@ class ErasableModel:
     @cached_property
     def training_scores(self) -> Array:
         """The scores of the training rows themselves (n,)."""
-        known = getattr(self.core, "training_scores", None)
-        return self.scores(self.X) if known is None else known()
+        known = self.core.training_scores()
+        return self.scores(self.X) if known is None else known
 
     @property
     def score_unit(self) -> float:
@@ -450,7 +522,7 @@ class ErasableModel:
     @property
     def median_label(self) -> float:
         """The median training label of a regressor, higher is better: its natural target."""
-        return self._sign * float(np.median(self.y.astype(float)))
+        return self.sign * float(np.median(self.y.astype(float)))
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -463,7 +535,7 @@ class ErasableModel:
         """A frame's columns in the model's order; others are refused by name."""
         return table if self.feature_names is None else in_order(table, self.feature_names, what)
 
-    def _queries(self, Q: Any, what: str = "the queries") -> Any:
+    def queries(self, Q: Any, what: str = "the queries") -> Any:
         """``Q`` as the estimator takes it: a frame with its columns in order, or an array."""
         table = checked_table(Q, what)
         if isinstance(table, pd.DataFrame) and self.feature_names is not None:
@@ -480,19 +552,19 @@ class ErasableModel:
 
     def features(self, Q: Any) -> Any:
         """What the last step of the estimator sees: floats, or raw rows if it is only refitted."""
-        queries = self._queries(Q)
-        if self.family is RefitCore:
+        queries = self.queries(Q)
+        if self._scores_raw:
             return queries
-        if self._preprocessing is None:
+        if self.preprocessing is None:
             return numbers(queries)
         if len(queries) == 0:
             return np.zeros((0, self._final.n_features_in_))
-        return self._preprocessing.transform(queries)
+        return self.preprocessing.transform(queries)
 
     def _pulled_back(self, found: Any, queries: Any) -> Deletions:
         """Gradient functionals in the features, turned into ones in the raw columns."""
-        assert self._preprocessing is not None
-        pull = self._preprocessing.pullback
+        assert self.preprocessing is not None
+        pull = self.preprocessing.pullback
         q, width = found.shape
         stacked = np.moveaxis(found.queries.reshape(q, width, -1), 2, 0)
         back = np.moveaxis(pull(queries, stacked), 0, 2)

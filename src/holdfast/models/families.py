@@ -16,49 +16,39 @@ from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.estimators.wide import WideReLURegressor
 from holdfast.models import kernel, linear, logistic, network
+from holdfast.models.core import Core, Family, Training
 from holdfast.models.kernel import KernelCore
 from holdfast.models.linear import LinearCore
 from holdfast.models.logistic import LogisticCore
 from holdfast.models.network import NetworkCore
 from holdfast.models.pipelines import cross_fits
 from holdfast.models.preprocessing import Preprocessing
-from holdfast.models.refit import RefitCore
 from holdfast.models.wide import WideCore
 
-#: which family an estimator belongs to; any other estimator is only refitted
-FAMILIES: dict[type, Any] = {
-    LinearRegression: LinearCore,
-    Ridge: LinearCore,
-    KernelRidge: KernelCore,
-    NTKRegressor: KernelCore,
-    LSSVMClassifier: KernelCore,
-    LogisticRegression: LogisticCore,
-    MLPClassifier: NetworkCore,
-    MLPRegressor: NetworkCore,
-    WideReLURegressor: WideCore,
-}
-
-#: why an estimator of a family has no algebra, if so
-UNSUPPORTED: dict[type, Callable[[Any], str | None]] = {
-    LinearCore: linear.unsupported,
-    KernelCore: kernel.unsupported,
-    LogisticCore: logistic.unsupported,
-    NetworkCore: network.unsupported,
-}
+#: the families we bring; :func:`holdfast.register` adds others
+FAMILIES: list[Family] = [
+    Family((LinearRegression, Ridge), LinearCore, linear.unsupported),
+    Family((KernelRidge, NTKRegressor, LSSVMClassifier), KernelCore, kernel.unsupported),
+    Family((LogisticRegression,), LogisticCore, logistic.unsupported),
+    Family((MLPClassifier, MLPRegressor), NetworkCore, network.unsupported),
+    Family((WideReLURegressor,), WideCore),
+]
 
 
-def family_of(final: Any, preprocessing: Preprocessing | None) -> tuple[Any, str | None]:
-    """The core of an estimator; where it can only be refitted, why."""
+def core_maker(
+    final: Any, preprocessing: Preprocessing | None
+) -> tuple[Callable[[Any, Training], Core] | None, str | None]:
+    """What makes the core of an estimator; ``None``, and why, where it can only be refitted."""
     if isinstance(final, KernelRidge) and final.kernel == "precomputed":
         raise UnsupportedModelError(
             "KernelRidge(kernel='precomputed') is not supported: a precomputed kernel matrix "
             "cannot be evaluated at new points, so neither queries nor refits are possible. "
             "Supported kernels: linear, rbf, poly (polynomial), laplacian"
         )
-    family = FAMILIES.get(type(final))
+    family = next((f for f in reversed(FAMILIES) if type(final) in f.estimators), None)
     if family is None:
-        return RefitCore, None
-    reason = UNSUPPORTED[family](final) if family in UNSUPPORTED else None
+        return None, None
+    reason = family.unsupported(final)
     if reason is None and _n_targets(final) > 1:
         raise UnsupportedModelError(
             f"{type(final).__name__} was fitted on {_n_targets(final)} targets; one is supported"
@@ -69,10 +59,10 @@ def family_of(final: Any, preprocessing: Preprocessing | None) -> tuple[Any, str
             "the model's own features are not known"
         )
     if reason is not None:
-        return RefitCore, reason
+        return None, reason
     if isinstance(final, KernelRidge) and final.kernel == "linear":
         return LinearCore, None
-    return family, None
+    return family.core, None
 
 
 def _n_targets(final: Any) -> int:

@@ -27,54 +27,79 @@ from holdfast.algebra import kernel_functions
 from holdfast.algebra.deletions import KernelDeletions
 from holdfast.algebra.dual import DualInverse, RepeatedInverse, Repeats
 from holdfast.algebra.reweighting import Reweighted
-from holdfast.algebra.rows import Array, Positions, TrainingRows
+from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import DataMismatchError
 from holdfast.estimators.dual_fit import expansion
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
+from holdfast.models.core import Capabilities, Core, Training
 
 
-class KernelCore:
+class KernelCore(Core):
     """Kernel models that can forget, from one triangular inverse of ``K + βI``."""
 
-    approximations = ("exact",)
     drift = 0.0
 
-    def __init__(
-        self, estimator: Any, X: Array, y: Array, weights: Array, rows: TrainingRows, sign: int
-    ):
-        self.kernel, self.beta, bias = _kernel_of(estimator, X.shape[1])
-        self.rows, self.X = rows, X
-        self._y, self._weights = y, weights
-        root = np.sqrt(weights)
-        self._repeats = repeats = Repeats.worth_using(X, weights)
-        matrix = self.kernel.gram(X if repeats is None else repeats.points)
-        dual = sign * np.ravel(estimator.dual_coef_)
-        intercept = sign * float(getattr(estimator, "intercept_", 0.0))
-        self._check_dual(estimator, matrix, dual, intercept)
-        border = root if bias else None
-        if repeats is None:
-            if not np.all(weights == 1.0):
+    def __init__(self, estimator: Any, data: Training):
+        self._estimator = estimator
+        matrix = self._pose(data)
+        dual = data.sign * np.ravel(estimator.dual_coef_)
+        self._check_dual(matrix, dual, data.sign * float(getattr(estimator, "intercept_", 0.0)))
+        self._solve(matrix)
+
+    def _pose(self, data: Training) -> Array:
+        """The training problem, and the kernel matrix of its distinct rows."""
+        self.rows, self.X, self._weights = data.rows, data.X, data.weights
+        self._y = data.y if data.rows.classes is None else 2.0 * data.y - 1.0
+        self.kernel, self.beta, self._bias = _kernel_of(self._estimator, data.X.shape[1])
+        self._repeats = Repeats.worth_using(data.X, data.weights)
+        # what scores are made of: the rows, equal ones as one with their weights added up
+        self._points = data.X if self._repeats is None else self._repeats.points
+        return self.kernel.gram(self._points)
+
+    def _solve(self, matrix: Array) -> None:
+        """The fit, and what its deletions are made of; the kernel matrix is overwritten."""
+        root = self._root = np.sqrt(self._weights)
+        border = root if self._bias else None
+        if self._repeats is None:
+            if not np.all(self._weights == 1.0):
                 matrix *= root[:, None]
                 matrix *= root
             matrix[np.diag_indices_from(matrix)] += self.beta
         else:
-            matrix = repeats.matrix(matrix, self.beta)
-        self._bias = bias
+            matrix = self._repeats.matrix(matrix, self.beta)
         self.condition = _condition(matrix, self.beta)
         self._warning = _ill_conditioned(self.condition)
         self.inverse = (
             DualInverse(matrix, border)
-            if repeats is None
-            else RepeatedInverse(matrix, repeats, self.beta, border)
+            if self._repeats is None
+            else RepeatedInverse(matrix, self._repeats, self.beta, border)
         )
-        self._root = root
-        self.residuals = self.inverse.solve(root * y)
+        self.residuals = self.inverse.solve(root * self._y)
         self.alpha = root * self.residuals
-        self.intercept = float(self.inverse.bias_weights @ (root * y))
-        # what scores are made of: the rows, equal ones as one with their weights added up
-        self._points = X if repeats is None else repeats.points
+        self.intercept = float(self.inverse.bias_weights @ (root * self._y))
         self._sums = self.summed(self.alpha)
+
+    @property
+    def can(self) -> Capabilities:
+        return Capabilities(
+            predictions=("exact",),
+            solves=True,
+            certificate="exact",
+            refit="cubic",
+            form="kernel",
+            rounding=max(1e-11, 1e-15 * self.condition),
+        )
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether a constant is fitted beside the expansion."""
+        return self._bias
+
+    @property
+    def weights(self) -> Array:
+        """The sample weights."""
+        return self._weights
 
     def _against_rows(self, values: Callable[[Array], Array]) -> Array:
         """``values`` of every training row along the last axis, worked out for distinct ones."""
@@ -82,9 +107,9 @@ class KernelCore:
             return values(self.X)
         return values(self._repeats.points)[..., self._repeats.of]
 
-    def _check_dual(self, estimator: Any, matrix: Array, dual: Array, intercept: float) -> None:
+    def _check_dual(self, matrix: Array, dual: Array, intercept: float) -> None:
         """Refuse data whose dual residual ``ω(y − Kα − b) − βα`` is not that of a solution."""
-        name = type(estimator).__name__
+        name = type(self._estimator).__name__
         if dual.shape != self._y.shape:
             raise DataMismatchError(
                 f"this {name} was fitted on {dual.size} rows, but X has {self._y.size}"
@@ -100,7 +125,7 @@ class KernelCore:
         rounding = (
             np.finfo(float).eps * len(dual) * float(matrix.diagonal().max() * np.abs(dual).max())
         )
-        single = estimator.dual_coef_.dtype == np.float32
+        single = self._estimator.dual_coef_.dtype == np.float32
         if worst > (1e-3 if single else 1e-6) * scale + 100 * rounding:
             raise DataMismatchError(
                 f"X and y are not the data this {name} was fitted on: its dual weights leave a "
@@ -144,6 +169,7 @@ class KernelCore:
             residuals=self.residuals,
             rows=self.rows,
             shape=shape,
+            ridge=self.beta,
             offset=1.0 if of == "scores" else 0.0,
         )
 
@@ -196,6 +222,20 @@ class KernelCore:
         )
 
     def scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
+        """All scores without each set; NaN where the check of :meth:`fits_without` fails."""
+        return self.scores_of(X, *self.fits_without(sets))
+
+    def without(self, rows: Positions) -> KernelCore:
+        """The same without some rows: its scores and gradients only."""
+        sums, biases = self.fits_without([rows])
+        return self.with_fit(sums[:, 0], float(biases[0]))
+
+    def solved_on(self, data: Training) -> KernelCore:
+        fresh = copy.copy(self)
+        fresh._solve(fresh._pose(data))
+        return fresh
+
+    def own_scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
         """The score of each row of ``X`` by the fit without its own set of rows.
 
         NaN where the check of :meth:`fits_without` fails.

@@ -12,6 +12,7 @@ which is :math:`C_{:S} P_{SS}^{-1} r_S` with :math:`C = Φ̌ A^{-1} Φᵀ Ω^{1/
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,30 +23,46 @@ from scipy import linalg
 from holdfast.algebra.deletions import FLOOR, LowRankDeletions
 from holdfast.algebra.design import Design, LinearScores, centre_of, features, functional_features
 from holdfast.algebra.reweighting import Reweighted
-from holdfast.algebra.rows import Array, Positions, TrainingRows
+from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import DataMismatchError, SingularDeletionError
+from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.drift import spread_of, warning_of
 
 
-class LinearCore(LinearScores):
+class LinearCore(LinearScores, Core):
     """scikit-learn's ``LinearRegression`` and ``Ridge`` as models that can forget.
 
     Also ``KernelRidge`` with the linear kernel, which is ridge regression without an intercept.
     """
 
-    approximations = ("exact", "jackknife")
+    can = Capabilities(
+        predictions=("exact", "jackknife"),
+        solves=True,
+        certificate="exact",
+        refit="cheap",
+        form="linear",
+        linear=True,
+    )
+    needs_refit = True
 
-    def __init__(
-        self, estimator: Any, X: Array, y: Array, weights: Array, rows: TrainingRows, sign: int
-    ):
+    def __init__(self, estimator: Any, data: Training):
         self.intercept = bool(getattr(estimator, "fit_intercept", False))
-        self.rows = rows
+        self.strength = float(np.ravel(getattr(estimator, "alpha", 0.0))[0])
+        self._name = type(estimator).__name__
+        # sag and saga shuffle: a refit need not give quite the same model
+        self._tolerance = 1e-2 if getattr(estimator, "solver", "") in ("sag", "saga") else 1e-6
+        self._solve(data)
+
+    def _solve(self, data: Training) -> None:
+        """The fit, and what its deletions are made of."""
+        X, y, weights = data.X, data.y, data.weights
+        self.rows = data.rows
         self.centre = centre_of(X, weights, self.intercept)
         phi = features(X, self.centre)
-        self.penalty = np.full(phi.shape[1], float(np.ravel(getattr(estimator, "alpha", 0.0))[0]))
+        self.penalty = np.full(phi.shape[1], self.strength)
         if self.intercept:
             self.penalty[0] = 0.0
-        self._y, self._weights = y, weights
+        self._X, self._y, self._weights = X, y, weights
         root = np.sqrt(weights)
         self.design = Design(root[:, None] * phi, self.penalty, self.intercept)
         t = self.design.U.T @ (root * y)
@@ -53,9 +70,6 @@ class LinearCore(LinearScores):
         self.residuals = root * y - self.design.U @ t
         self._fitted, self._raw_residuals = phi @ self.theta, y - phi @ self.theta
         self._spread = spread_of(self._fitted, y)
-        self._name = type(estimator).__name__
-        # sag and saga shuffle: a refit need not give quite the same model
-        self._tolerance = 1e-2 if getattr(estimator, "solver", "") in ("sag", "saga") else 1e-6
         self.drift = float("nan")
 
     def verify(self, fitted: Array, again: Array) -> str | None:
@@ -127,22 +141,49 @@ class LinearCore(LinearScores):
         )
 
     def scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
-        """The score of each row of ``X`` by the fit without its own set of rows.
+        """All scores without each set, (sets, q)."""
+        queries = self.design.whiten(features(X, self.centre))
+        out = np.empty((len(sets), len(X)))
+        for start in range(0, len(sets), 512):
+            out[start : start + 512] = self._solutions(sets[start : start + 512]) @ queries.T
+        return out
+
+    def own_scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
+        """The score of each row of ``X`` by the fit without its own set of rows."""
+        queries = self.design.whiten(features(X, self.centre))
+        out = np.empty(len(sets))
+        for start in range(0, len(sets), 512):
+            some = slice(start, start + 512)
+            out[some] = np.einsum("jp,jp->j", queries[some], self._solutions(sets[some]))
+        return out
+
+    def _solutions(self, sets: Sequence[Positions]) -> Array:
+        """Whitened parameters without each set, (sets, p).
 
         The normal equations of the remaining rows, in coordinates in which all rows' are the
         identity: ``(I − U_SᵀU_S) t = Uᵀy − U_Sᵀy_S``, solved directly.
         """
         U, y = self.design.U, np.sqrt(self._weights) * self._y
-        queries = self.design.whiten(features(X, self.centre))
         everything = U.T @ y
-        out = np.empty(len(sets))
-        for start in range(0, len(sets), 512):
-            some = range(start, min(start + 512, len(sets)))
-            gram = np.stack([np.eye(self.design.rank) - U[sets[j]].T @ U[sets[j]] for j in some])
-            right = np.stack([everything - U[sets[j]].T @ y[sets[j]] for j in some])
-            t = np.linalg.solve(gram, right[:, :, None])[:, :, 0]
-            out[start : start + len(some)] = np.einsum("jp,jp->j", queries[list(some)], t)
-        return out
+        gram = np.stack([np.eye(self.design.rank) - U[rows].T @ U[rows] for rows in sets])
+        right = np.stack([everything - U[rows].T @ y[rows] for rows in sets])
+        singular = np.linalg.eigvalsh(gram)[:, 0] <= FLOOR
+        gram[singular] = np.eye(self.design.rank)
+        found = np.linalg.solve(gram, right[:, :, None])[:, :, 0].astype(np.float64)
+        found[singular] = np.nan
+        return found
+
+    def without(self, rows: Positions) -> LinearCore:
+        keep = np.delete(np.arange(self.rows.n), rows)
+        kept = Training(
+            self._X[keep], self._y[keep], self._weights[keep], self.rows.only(keep), sign=1
+        )
+        return self.solved_on(kept)
+
+    def solved_on(self, data: Training) -> LinearCore:
+        fresh = copy.copy(self)
+        fresh._solve(data)
+        return fresh
 
     def leave_one_out(self) -> Array:
         """Every training row's score by the model fitted without it."""

@@ -1,12 +1,14 @@
-r"""Logistic regression: one Newton step, or the infinitesimal jackknife.
+r"""A linear score under a smooth loss: one Newton step, or the infinitesimal jackknife.
 
-The score is the log-odds :math:`φᵀθ`. At the optimum of
-:math:`Σ ω_i ℓ_i(θ) + ½ θᵀ R θ` the gradient vanishes, so without the rows ``S`` it is
-:math:`Σ_S ω_i (y_i − p_i) φ_i`, and one Newton step with the *remaining* rows' Hessian lowers a
-score by :math:`C_{:S} P_{SS}^{-1} r_S` with :math:`v = ω p (1 − p)`, :math:`H = ΦᵀVΦ + R`,
+The score is :math:`z = φᵀθ`: for logistic regression the log-odds. At the optimum of
+:math:`Σ ω_i ℓ(z_i, y_i) + ½ θᵀ R θ` the gradient vanishes, so without the rows ``S`` it is
+:math:`−Σ_S ω_i ℓ'_i φ_i`, and one Newton step with the *remaining* rows' Hessian lowers a score by
+:math:`C_{:S} P_{SS}^{-1} r_S` with :math:`v = ω ℓ''`, :math:`H = ΦᵀVΦ + R`,
 
 .. math:: C = Φ̌ H^{-1} Φᵀ V^{1/2}, \quad P = I − V^{1/2} Φ H^{-1} Φᵀ V^{1/2},
-          \quad r = ω (y − p) / \sqrt{v}.
+          \quad r = −ω ℓ' / \sqrt{v};
+
+for logistic regression :math:`v = ω p (1 − p)` and :math:`r = ω (y − p)/\sqrt{v}`.
 
 Keeping the full Hessian instead (:math:`P = I`) is the infinitesimal jackknife. Both assume an
 optimum, so the fitted parameters are polished by Newton's method first. The effect of one given
@@ -15,73 +17,88 @@ deletion is read off after a second step from there, which costs one pass over t
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import linalg
-from scipy.special import expit, log_expit
 from sklearn.utils.class_weight import compute_class_weight
 
 from holdfast.algebra.deletions import LowRankDeletions
 from holdfast.algebra.design import Design, LinearScores, centre_of, features, functional_features
 from holdfast.algebra.reweighting import Reweighted
-from holdfast.algebra.rows import Array, Positions, TrainingRows
-from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.algebra.rows import Array, Positions
+from holdfast.errors import HoldfastError
+from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.drift import drift_between, gradient_share, judge
+from holdfast.models.losses import LOSSES, Loss
 
 
-class LogisticCore(LinearScores):
-    """scikit-learn's ``LogisticRegression`` with an L2 penalty as a model that can forget."""
+class SmoothLinearCore(LinearScores, Core):
+    """A linear score under a smooth loss and an L2 penalty.
 
-    approximations = ("newton", "jackknife")
+    Parameters
+    ----------
+    loss : Loss
+    data : Training
+        Its ``weights`` are those of the loss, class weights included.
+    penalty : float
+        The strength of the penalty; the intercept is not penalised.
+    intercept : bool
+    start : ndarray of shape (p,), optional
+        Where to look for the optimum from, in the centred coordinates of ``centre``.
+    """
 
     def __init__(
-        self, estimator: Any, X: Array, y: Array, weights: Array, rows: TrainingRows, sign: int
+        self,
+        loss: Loss,
+        data: Training,
+        penalty: float,
+        intercept: bool,
+        centre: Array | None = None,
+        start: Array | None = None,
     ):
-        self.rows = rows
-        self.intercept = bool(estimator.fit_intercept)
-        self.balanced = estimator.class_weight == "balanced"
-        self.centre = centre_of(X, weights, self.intercept)
-        self._phi, self._y = features(X, self.centre), y
-        self._penalised = bool(np.isfinite(estimator.C))
-        self._weights = weights * _class_weights(estimator, y, weights, sign)
-        self.penalty = np.full(self._phi.shape[1], 1.0 / estimator.C)
-        if self.intercept:
+        self.loss, self.rows, self.intercept = loss, data.rows, intercept
+        self.centre = centre_of(data.X, data.weights, intercept) if centre is None else centre
+        self._phi, self._y, self._weights = features(data.X, self.centre), data.y, data.weights
+        self.strength = penalty
+        self.penalty = np.full(self._phi.shape[1], penalty)
+        if intercept:
             self.penalty[0] = 0.0
-        coefficients = np.ravel(estimator.coef_).astype(np.float64)
-        if self.centre is not None:
-            shifted = estimator.intercept_ + coefficients @ self.centre
-            coefficients = np.concatenate([shifted, coefficients])
-        fitted = sign * coefficients
-        self.theta = self._optimum(fitted, self._weights)
-        self.drift = drift_between(self._phi @ fitted, self._phi @ self.theta, y)
-        errors = self._weights * (y - expit(self._phi @ fitted))
-        self.gradient_share = gradient_share(
-            self._phi.T @ errors - self.penalty * fitted,
-            np.abs(errors) * np.linalg.norm(self._phi, axis=1),
+        if start is None:
+            start = np.zeros(self._phi.shape[1])
+        self.theta = self._optimum(start, self._weights)
+
+    #: the loss's own rounding: the optimum is known to about this
+    _rounding = 1e-9
+
+    @property
+    def can(self) -> Capabilities:
+        return Capabilities(
+            predictions=("newton", "jackknife"),
+            solves=True,
+            certificate="newton",
+            refit="cheap",
+            form="smooth",
+            linear=True,
+            rounding=self._rounding,
         )
-        self._advice = (
-            f"LogisticRegression(solver={estimator.solver!r}, tol={estimator.tol:g}, "
-            f"max_iter={estimator.max_iter}) stopped after {int(np.max(estimator.n_iter_))} "
-            "iterations; scale the features, lower tol or raise max_iter"
-        )
-        self.design, self.residuals = self._linearised(self.theta, self._weights)
 
     def _optimum(self, theta: Array, weights: Array) -> Array:
         """Newton's method with halved steps, until the scores stand still."""
-        phi, y, penalty = self._phi, self._y, self.penalty
-        signs = 2.0 * y - 1.0
+        phi, y, penalty, loss = self._phi, self._y, self.penalty, self.loss
 
         def objective(at: Array) -> float:
-            return float(-weights @ log_expit(signs * (phi @ at)) + 0.5 * (penalty * at) @ at)
+            return float(weights @ loss.values(phi @ at, y) + 0.5 * (penalty * at) @ at)
 
         value = objective(theta)
         for _ in range(200):
             z = phi @ theta
-            p = expit(z)
-            gradient = phi.T @ (weights * (y - p)) - penalty * theta
-            hessian = (phi.T * (weights * p * (1.0 - p))) @ phi
+            gradient = -phi.T @ (weights * loss.slopes(z, y)) - penalty * theta
+            hessian = (phi.T * (weights * loss.curvatures(z, y))) @ phi
             hessian[np.diag_indices_from(hessian)] += penalty
             step = _scaled_solve(hessian, gradient)
             if np.max(np.abs(phi @ step)) <= 1e-11 * (1.0 + np.max(np.abs(z))):
@@ -90,7 +107,7 @@ class LogisticCore(LinearScores):
             while (candidate := objective(theta + length * step)) > value + rounding:
                 length /= 2.0
             theta, value = theta + length * step, candidate
-            if not self._penalised and float(np.max(np.abs(phi @ theta))) > 1e3:
+            if self.strength == 0.0 and float(np.max(np.abs(phi @ theta))) > 1e3:
                 break
         raise HoldfastError(
             "no optimum of this logistic regression was found: without a penalty, classes that "
@@ -99,37 +116,42 @@ class LogisticCore(LinearScores):
 
     def _linearised(self, theta: Array, weights: Array) -> tuple[Design, Array]:
         """The whitened design at ``theta``, and ``r``, written so that tiny ``v`` do no harm."""
-        margin = (2.0 * self._y - 1.0) * (self._phi @ theta)
-        root = np.sqrt(weights)
-        curvature = root * np.exp(0.5 * (log_expit(margin) + log_expit(-margin)))
-        residuals = root * (2.0 * self._y - 1.0) * np.exp(-0.5 * margin)
-        return Design(curvature[:, None] * self._phi, self.penalty, self.intercept), residuals
+        root, residuals = self.loss.whitened(self._phi @ theta, self._y)
+        outer = np.sqrt(weights)
+        weighted = (outer * root)[:, None] * self._phi
+        return Design(weighted, self.penalty, self.intercept), outer * residuals
+
+    @cached_property
+    def _at_optimum(self) -> tuple[Design, Array]:
+        return self._linearised(self.theta, self._weights)
+
+    @property
+    def design(self) -> Design:
+        """The whitened design at the optimum."""
+        return self._at_optimum[0]
+
+    @property
+    def residuals(self) -> Array:
+        """``r``."""
+        return self._at_optimum[1]
 
     @property
     def curvatures(self) -> Array:
-        """``v = ω p(1 − p)`` of every row at the optimum."""
-        z = self._phi @ self.theta
-        found: Array = self._weights * np.exp(log_expit(z) + log_expit(-z))
-        return found
+        """``v = ω ℓ''`` of every row at the optimum."""
+        return self._weights * self.loss.curvatures(self._phi @ self.theta, self._y)
 
     @property
     def curvature_slopes(self) -> Array:
-        """``v'/v = 1 − 2p`` of every row at the optimum."""
-        slopes: Array = 1.0 - 2.0 * expit(self._phi @ self.theta)
-        return slopes
+        """``v'/v`` of every row at the optimum."""
+        return self.loss.skews(self._phi @ self.theta, self._y)
 
     @property
     def training_features(self) -> Array:
         """``Φ``, the rows of the fit."""
         return self._phi
 
-    def verify(self, fitted: Array, again: Array) -> str | None:
-        """The drift to the optimum tells whether these are the data of the fit."""
-        return judge(self.drift, self.gradient_share, "LogisticRegression", self._advice)
-
     def deletions(self, X: Array, of: str, method: str | None) -> LowRankDeletions:
         """The triple of one Newton step, or (``method="jackknife"``) of the jackknife."""
-        self._refuse_balanced("deletions")
         phi, shape = functional_features(X, of, self.centre)
         queries = self.design.whiten(phi)
 
@@ -150,28 +172,17 @@ class LogisticCore(LinearScores):
     def _correction(self, change: Array, rows: Positions) -> Array:
         """A second Newton step, from where the first one led, in whitened coordinates."""
         theta = self.theta - self.design.parameters(change)
-        p = expit(self._phi @ theta)
+        z = self._phi @ theta
         weights = self._weights.copy()
         weights[rows] = 0.0
-        gradient = self._phi.T @ (weights * (self._y - p)) - self.penalty * theta
-        hessian = (self._phi.T * (weights * p * (1.0 - p))) @ self._phi
+        gradient = -self._phi.T @ (weights * self.loss.slopes(z, self._y)) - self.penalty * theta
+        hessian = (self._phi.T * (weights * self.loss.curvatures(z, self._y))) @ self._phi
         hessian[np.diag_indices_from(hessian)] += self.penalty
         T = self.design.T
         step: Array = _scaled_solve(T.T @ hessian @ T, T.T @ gradient)
         return step
 
-    def scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
-        """The score of each row of ``X`` by the optimum without its own set of rows."""
-        self._refuse_balanced("deletions")
-        phi = features(X, self.centre)
-        known: dict[tuple[int, ...], Array] = {}
-        out = np.empty(len(sets))
-        for j, gone in enumerate(sets):
-            key = tuple(sorted(gone.tolist()))
-            if key not in known:
-                known[key] = self.optimum_without(gone)
-            out[j] = phi[j] @ known[key]
-        return out
+    # the same problem without some rows, or on other data -------------------------------------
 
     def optimum_without(self, rows: Positions) -> Array:
         """The parameters of the fit without some rows, by Newton's method to convergence."""
@@ -184,13 +195,38 @@ class LogisticCore(LinearScores):
         scores: Array = features(X, self.centre) @ theta
         return scores
 
+    def scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
+        return np.stack([self.scores_at(self.optimum_without(rows), X) for rows in sets])
+
+    def own_scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
+        phi = features(X, self.centre)
+        known: dict[tuple[int, ...], Array] = {}
+        out = np.empty(len(sets))
+        for j, gone in enumerate(sets):
+            key = tuple(sorted(gone.tolist()))
+            if key not in known:
+                known[key] = self.optimum_without(gone)
+            out[j] = phi[j] @ known[key]
+        return out
+
+    def without(self, rows: Positions) -> SmoothLinearCore:
+        fresh = copy.copy(self)
+        fresh.__dict__.pop("_at_optimum", None)
+        keep = np.delete(np.arange(self.rows.n), rows)
+        fresh.rows = self.rows.only(keep)
+        fresh._phi, fresh._y, fresh._weights = self._phi[keep], self._y[keep], self._weights[keep]
+        fresh.theta = fresh._optimum(self.theta, fresh._weights)
+        return fresh
+
+    def solved_on(self, data: Training) -> SmoothLinearCore:
+        return SmoothLinearCore(self.loss, data, self.strength, self.intercept)
+
     def reweighted(self, omega: Array) -> Reweighted:
-        r"""The optimum for other weights: ``∂f/∂ω_i = φ̌ H(ω)⁻¹ φ_i (y_i − p_i)``."""
-        self._refuse_balanced("reweighting")
+        r"""The optimum for other weights: ``∂f/∂ω_i = −φ̌ H(ω)⁻¹ φ_i ℓ'_i``."""
         weights = self._weights * omega
         theta = self._optimum(self.theta, weights)
         design, _ = self._linearised(theta, weights)
-        residuals = self._weights * (self._y - expit(self._phi @ theta))
+        residuals = -self._weights * self.loss.slopes(self._phi @ theta, self._y)
         train = design.whiten(self._phi)
 
         def whiten(X: Array) -> Array:
@@ -202,14 +238,70 @@ class LogisticCore(LinearScores):
             derivatives=lambda X: (whiten(X) @ train.T) * residuals,
         )
 
-    def _refuse_balanced(self, what: str) -> None:
-        if self.balanced:
-            raise UnsupportedModelError(
-                f"class_weight='balanced' makes every row's weight depend on who is in the data, "
-                f"so {what} have no closed form. What works: scores, score_gradients, and "
-                "without(rows), which balances anew; or fit with sample_weight or a dict of "
-                "class weights, which stay fixed"
-            )
+
+class LogisticCore(SmoothLinearCore):
+    """scikit-learn's ``LogisticRegression`` with an L2 penalty as a model that can forget."""
+
+    def __init__(self, estimator: Any, data: Training):
+        sign, X, y = data.sign, data.X, data.y
+        intercept = bool(estimator.fit_intercept)
+        self._balanced = estimator.class_weight == "balanced"
+        self._class_weight, self._classes = estimator.class_weight, estimator.classes_
+        self._sign = sign
+        weights = data.weights * self._by_class(y, data.weights)
+        centre = centre_of(X, data.weights, intercept)
+        coefficients = np.ravel(estimator.coef_).astype(np.float64)
+        if centre is not None:
+            shifted = estimator.intercept_ + coefficients @ centre
+            coefficients = np.concatenate([shifted, coefficients])
+        fitted = sign * coefficients
+        weighted = replace(data, weights=weights)
+        super().__init__(LOSSES["logistic"], weighted, 1.0 / estimator.C, intercept, centre, fitted)
+        self.drift = drift_between(self._phi @ fitted, self._phi @ self.theta, y)
+        errors = -self._weights * self.loss.slopes(self._phi @ fitted, y)
+        self.gradient_share = gradient_share(
+            self._phi.T @ errors - self.penalty * fitted,
+            np.abs(errors) * np.linalg.norm(self._phi, axis=1),
+        )
+        self._advice = (
+            f"LogisticRegression(solver={estimator.solver!r}, tol={estimator.tol:g}, "
+            f"max_iter={estimator.max_iter}) stopped after {int(np.max(estimator.n_iter_))} "
+            "iterations; scale the features, lower tol or raise max_iter"
+        )
+
+    @property
+    def can(self) -> Capabilities:
+        if not self._balanced:
+            return super().can
+        return Capabilities(
+            why_not=(
+                "class_weight='balanced' makes every row's weight depend on who is in the data, "
+                "so deletions have no closed form; fit with sample_weight or a dict of class "
+                "weights, which stay fixed, to have one"
+            ),
+            refit="cheap",
+            linear=True,
+            rounding=self._rounding,
+        )
+
+    def _by_class(self, y: Array, weights: Array) -> Array:
+        """What ``class_weight`` multiplies every row's weight by."""
+        if self._class_weight is None:
+            return np.ones(len(y))
+        codes = (y > 0).astype(int) if self._sign > 0 else (y == 0).astype(int)
+        by_class = compute_class_weight(
+            self._class_weight, classes=self._classes, y=self._classes[codes], sample_weight=weights
+        )
+        found: Array = by_class[codes]
+        return found
+
+    def verify(self, fitted: Array, again: Array) -> str | None:
+        """The drift to the optimum tells whether these are the data of the fit."""
+        return judge(self.drift, self.gradient_share, "LogisticRegression", self._advice)
+
+    def solved_on(self, data: Training) -> SmoothLinearCore:
+        weights = data.weights * self._by_class(data.y, data.weights)
+        return super().solved_on(replace(data, weights=weights))
 
 
 def _scaled_solve(matrix: Array, right: Array) -> Array:
@@ -224,19 +316,6 @@ def _scaled_solve(matrix: Array, right: Array) -> Array:
     except linalg.LinAlgError:
         solution = linalg.lstsq(scaled, right / scale, cond=1e-13)[0]
     return solution / scale
-
-
-def _class_weights(estimator: Any, y: Array, weights: Array, sign: int) -> Array:
-    """What ``class_weight`` multiplies every row's weight by."""
-    if estimator.class_weight is None:
-        return np.ones(len(y))
-    codes = (y > 0).astype(int) if sign > 0 else (y == 0).astype(int)
-    labels = estimator.classes_[codes]
-    by_class = compute_class_weight(
-        estimator.class_weight, classes=estimator.classes_, y=labels, sample_weight=weights
-    )
-    found: Array = by_class[codes]
-    return found
 
 
 def unsupported(estimator: Any) -> str | None:

@@ -25,13 +25,15 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
-from scipy.special import expit, log_expit
+from scipy.special import expit
 
 from holdfast.algebra.deletions import LowRankDeletions
 from holdfast.algebra.reweighting import Reweighted
-from holdfast.algebra.rows import Array, Positions, TrainingRows
+from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import UnsupportedModelError
+from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.drift import drift_between, gradient_share, judge
+from holdfast.models.losses import LOSSES
 
 Activation = Callable[[Array], tuple[Array, Array, Array]]
 
@@ -66,17 +68,14 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
-class NetworkCore:
+class NetworkCore(Core):
     """scikit-learn's ``MLPClassifier`` and ``MLPRegressor`` with one hidden layer."""
 
-    approximations = ("jackknife",)
-
-    def __init__(
-        self, estimator: Any, X: Array, y: Array, weights: Array, rows: TrainingRows, sign: int
-    ):
-        self.rows = rows
+    def __init__(self, estimator: Any, data: Training):
+        X, y, weights, sign = data.X, data.y, data.weights, data.sign
+        self.rows = data.rows
         self.activation = ACTIVATIONS[estimator.activation]
-        self.classifier = estimator.out_activation_ == "logistic"
+        self.loss = LOSSES["logistic" if estimator.out_activation_ == "logistic" else "squared"]
         self.hidden = estimator.coefs_[0].shape[1]
         self._x, self._y, self._weights = _with_ones(X), y, weights
         d = X.shape[1]
@@ -105,6 +104,16 @@ class NetworkCore:
             f"{self._name}(solver={estimator.solver!r}) stopped after {estimator.n_iter_} "
             "iterations; use solver='lbfgs' with a larger max_iter and a smaller tol"
         )
+
+    @cached_property
+    def can(self) -> Capabilities:
+        """Deletions where there is a strict minimum to take derivatives at; refits everywhere."""
+        common: dict[str, Any] = {"refit": "training", "draws": True}
+        try:
+            self._whitening  # noqa: B018 (worked out once, or refused)
+        except UnsupportedModelError as refusal:
+            return Capabilities(why_not=str(refusal), **common)
+        return Capabilities(predictions=("jackknife",), **common)
 
     def verify(self, fitted: Array, again: Array) -> str | None:
         """The drift to the stationary point tells whether these are the data of the fit."""
@@ -138,13 +147,9 @@ class NetworkCore:
 
     def _losses(self, f: Array) -> tuple[float, Array, Array]:
         """Total loss, and first and second derivative of every row's loss in its score."""
-        if self.classifier:
-            p = expit(f)
-            signs = 2.0 * self._y - 1.0
-            loss = float(-self._weights @ log_expit(signs * f))
-            return loss, self._weights * (p - self._y), self._weights * p * (1.0 - p)
-        error = f - self._y
-        return float(0.5 * self._weights @ error**2), self._weights * error, self._weights
+        y, weights = self._y, self._weights
+        first, second = self.loss.slopes(f, y), self.loss.curvatures(f, y)
+        return float(weights @ self.loss.values(f, y)), weights * first, weights * second
 
     def objective(self, theta: Array) -> float:
         """What the fit minimises, as a sum over rows."""

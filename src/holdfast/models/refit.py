@@ -8,27 +8,28 @@ import numpy as np
 
 from holdfast.algebra.rows import Array, TrainingRows
 from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.models.core import Capabilities, Core
 
 #: probabilities are kept this far from 0 and 1, so that log-odds stay finite (±13.8)
 CLIP = 1e-6
 
 
-class RefitCore:
+class RefitCore(Core):
     """Gradient boosting, forests, calibrated classifiers: whatever has ``fit`` and ``predict``.
 
     The score is the clipped log-odds of the favourable class where there are probabilities, the
     decision value where there is only that, the prediction for regressors.
     """
 
-    approximations: tuple[str, ...] = ()
-    drift = float("nan")
-
     def __init__(self, estimator: Any, rows: TrainingRows, sign: int, reason: str | None = None):
-        self.estimator, self.rows, self.sign, self.reason = estimator, rows, sign, reason
+        self.estimator, self.rows, self.sign = estimator, rows, sign
+        self._reason = reason or "what a deletion does to it is only known by refitting"
 
-    def verify(self, fitted: Array, again: Array) -> str | None:
-        """Nothing to check against: a refit need not give the same model."""
-        return None
+    @property
+    def can(self) -> Capabilities:
+        return Capabilities(
+            why_not=self._reason, gradients=False, refit="training", draws=_draws(self.estimator)
+        )
 
     def scores(self, X: Any) -> Array:
         """Scores of raw rows, as the estimator itself takes them."""
@@ -62,26 +63,10 @@ class RefitCore:
             "(a VotingClassifier does with voting='soft')"
         )
 
-    def _refuse(self, what: str) -> UnsupportedModelError:
-        name = type(self.estimator).__name__
-        why = self.reason or "what a deletion does to it is only known by refitting"
-        return UnsupportedModelError(
-            f"{name} has no {what}: {why}. What works: scores and without(rows). Models with the "
-            "algebra: LinearRegression, Ridge, KernelRidge, NTKRegressor, LSSVMClassifier, "
-            "LogisticRegression (L2), MLPClassifier and MLPRegressor with one hidden layer"
-        )
 
-    def score_gradients(self, X: Any) -> Array:
-        """Refused."""
-        raise self._refuse("score_gradients")
-
-    def deletions(self, X: Any, of: str, method: str | None) -> Any:
-        """Refused."""
-        raise self._refuse("deletions")
-
-    def reweighted(self, omega: Array) -> Any:
-        """Refused."""
-        raise self._refuse("closed form in the row weights")
+def _draws(estimator: Any) -> bool:
+    """Whether something in it draws random numbers."""
+    return any(name.split("__")[-1] == "random_state" for name in estimator.get_params())
 
 
 def _flat(predictions: Array) -> Array:

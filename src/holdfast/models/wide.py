@@ -7,21 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.algebra.rows import Array, TrainingRows
-from holdfast.errors import DataMismatchError, UnsupportedModelError
+from holdfast.algebra.rows import Array
+from holdfast.errors import DataMismatchError
 from holdfast.estimators.wide import unit_slices
+from holdfast.models.core import Capabilities, Core, Training
 
 
-class WideCore:
+class WideCore(Core):
     """The wide network as a model that can forget, but only by refitting."""
 
-    approximations: tuple[str, ...] = ()
-    drift = float("nan")
-
-    def __init__(
-        self, estimator: Any, X: Array, y: Array, weights: Array, rows: TrainingRows, sign: int
-    ):
-        self.net, self.sign, self.rows = estimator, sign, rows
+    def __init__(self, estimator: Any, data: Training):
+        X, y, weights, sign = data.X, data.y, data.weights, data.sign
+        self.net, self.sign, self.rows = estimator, sign, data.rows
         _, start = estimator.objective(estimator.start_, X, sign * y, weights)
         _, end = estimator.objective(estimator.weights_, X, sign * y, weights)
         share = float(np.linalg.norm(end) / (np.linalg.norm(start) or 1.0))
@@ -36,9 +33,18 @@ class WideCore:
         """A copy of the network: where a refit starts."""
         return copy.copy(self.net)
 
-    def verify(self, fitted: Array, again: Array) -> str | None:
-        """The gradient was checked when the model was made."""
-        return None
+    @property
+    def can(self) -> Capabilities:
+        p = self.net.weights_.size
+        return Capabilities(
+            why_not=(
+                f"with {p:,} trained weights its Hessian is a dense matrix of "
+                f"{p * p * 8 / 2**30:,.0f} GiB; an NTKRegressor with the same beta, its infinitely "
+                "wide limit, has predicted deletions"
+            ),
+            refit="training",
+            draws=True,
+        )
 
     def scores(self, X: Array) -> Array:
         """The network's output."""
@@ -51,20 +57,3 @@ class WideCore:
         for part in unit_slices(len(W)):
             out += ((X @ W[part].T > 0) * a[part]) @ W[part]
         return self.sign * out / np.sqrt(len(W))
-
-    def deletions(self, X: Array, of: str, method: str | None) -> Any:
-        """Refused: see the message."""
-        raise self._refusal()
-
-    def reweighted(self, omega: Array) -> Any:
-        """Refused for the same reason."""
-        raise self._refusal()
-
-    def _refusal(self) -> UnsupportedModelError:
-        p = self.net.weights_.size
-        return UnsupportedModelError(
-            f"a WideReLURegressor with {p:,} trained weights has a dense Hessian of "
-            f"{p * p * 8 / 2**30:,.0f} GiB: its deletions cannot be written down. What works: "
-            "scores, score_gradients, without(rows), and the deletions of an NTKRegressor with "
-            "the same beta, its infinitely wide limit"
-        )

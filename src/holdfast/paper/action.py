@@ -9,9 +9,8 @@ import pandas as pd
 
 from holdfast.algebra.rows import Array, Positions
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.kernel import KernelCore
-from holdfast.paper.cases import BEST, FREE, Case, over_folds
 from holdfast.paper.settings import Cell, Scale, scfe_cells
+from holdfast.paper.setups import BEST, FREE, Setup, over_folds
 from holdfast.recourse import find_recourse
 
 
@@ -20,7 +19,7 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
     return scfe_cells("action", overshoots)
 
 
-def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     """Gates and ``best`` on ΣΦ₂ by the ℓ2 closed form; recourses found again, ℓ2 and ℓ1 cost."""
     if len(case.people) == 0:
         return []
@@ -47,7 +46,7 @@ def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
 
 
 def _moved(
-    case: Case,
+    case: Setup,
     cell: Cell,
     people: pd.DataFrame,
     goal: float,
@@ -58,7 +57,7 @@ def _moved(
 ) -> list[dict[str, Any]]:
     """Φ₂ after some deletions of ``k`` rows, averaged over them, for both costs."""
     full = series != "random" and k in case.scale.refit_at
-    kernel = isinstance(case.model.core, KernelCore)
+    kernel = case.model.can.refit == "cubic"
     models = [case.shortened(s, refit=full) for s in sets]
     records = []
     for cost, before in first.items():

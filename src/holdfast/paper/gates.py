@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.paper.cases import Case
 from holdfast.paper.outcome import at_random, broken
 from holdfast.paper.settings import REGRESSIONS, Cell, Scale
+from holdfast.paper.setups import Setup
 
 #: the ℓ0 weight of the search's default, and one that is too weak
 STRONG, WEAK = 0.5, 0.01
@@ -23,7 +23,7 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
     ]
 
 
-def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     """The share broken by greedy-count, by the gates, and by gates with a weak ℓ0 weight."""
     if len(case.people) == 0:
         return []

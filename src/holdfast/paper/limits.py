@@ -12,8 +12,8 @@ from sklearn.linear_model import LinearRegression
 from holdfast import propositions
 from holdfast.errors import UnsupportedModelError
 from holdfast.models.erasable import erasable
-from holdfast.paper.cases import Case
 from holdfast.paper.settings import Cell, Scale, scfe_cells
+from holdfast.paper.setups import Setup
 from holdfast.propositions import Bound
 
 
@@ -22,7 +22,7 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
     return scfe_cells("bounds", overshoots)
 
 
-def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     """Bound and measured value of every proposition that applies, for the median person."""
     if len(case.people) == 0:
         return []
@@ -48,7 +48,7 @@ def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
     return records
 
 
-def _critical(case: Case, cell: Cell) -> list[dict[str, Any]]:
+def _critical(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     """How unusual the rows the greedy search picks are: their labels, their features, either."""
     points = case.points(cell.method, cell.overshoot)
     plan = case.plan(cell.method, cell.overshoot, "greedy-count")
@@ -80,7 +80,7 @@ def _critical(case: Case, cell: Cell) -> list[dict[str, Any]]:
     ]
 
 
-def _factors(case: Case, cell: Cell, people: Any, goal: float) -> list[dict[str, Any]]:
+def _factors(case: Setup, cell: Cell, people: Any, goal: float) -> list[dict[str, Any]]:
     """How well ‖d‖‖x‖/‖w‖ ranks the Φ₂ of single deletions."""
     x, (b, w), b_after, w_after = propositions.before_and_after(case.model, people, None)
     moved = propositions.action_by_row(x, w, b, w_after, b_after, goal)

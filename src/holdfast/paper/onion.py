@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.paper.cases import Case
 from holdfast.paper.outcome import at_random, broken
 from holdfast.paper.settings import Cell, Scale, scfe_cells
+from holdfast.paper.setups import Setup
 
 REMOVED = 15
 
@@ -16,7 +16,7 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
     return scfe_cells("onion", overshoots)
 
 
-def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     """The greedy search before and after the rows it finds first are removed."""
     if len(case.people) == 0:
         return []

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.paper.cases import Case, over_folds
 from holdfast.paper.settings import CLASSIFICATIONS, REGRESSIONS, Cell, Scale
+from holdfast.paper.setups import Setup, over_folds
 from holdfast.searches.plan import Plan
 
 CLASSIFIERS = ("logistic", "ls-svm", "ann")
@@ -37,7 +37,7 @@ def classification_cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Ce
     ]
 
 
-def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     """The paper's protocol on the first split; on every split, people held out from the search."""
     if len(case.people) == 0:
         return [_success(case, cell, float("nan"), 0)]
@@ -57,7 +57,7 @@ def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
     return records
 
 
-def _success(case: Case, cell: Cell, share: float, people: int) -> dict[str, Any]:
+def _success(case: Setup, cell: Cell, share: float, people: int) -> dict[str, Any]:
     """For which share of the people recourse was found."""
     return cell.record(
         measure="success",
@@ -71,7 +71,7 @@ def _success(case: Case, cell: Cell, share: float, people: int) -> dict[str, Any
 
 
 def broken(
-    case: Case, cell: Cell, plan: Plan, points: pd.DataFrame, series: str, people: str
+    case: Setup, cell: Cell, plan: Plan, points: pd.DataFrame, series: str, people: str
 ) -> list[dict[str, Any]]:
     """The share of recourses a plan breaks at every number of deletions, confirmed."""
     sets = plan.sets[1:]
@@ -98,7 +98,7 @@ def broken(
     return records
 
 
-def at_random(case: Case, cell: Cell, points: pd.DataFrame) -> list[dict[str, Any]]:
+def at_random(case: Setup, cell: Cell, points: pd.DataFrame) -> list[dict[str, Any]]:
     """The share random deletions break: mean over draws, error over folds, spread over draws."""
     sets = case.random_sets()
     scores, how = case.after(points, [rows for draw in sets for rows in draw], refit=False)
@@ -126,7 +126,7 @@ def at_random(case: Case, cell: Cell, points: pd.DataFrame) -> list[dict[str, An
     return records
 
 
-def _held_out(case: Case, cell: Cell, points: pd.DataFrame) -> list[dict[str, Any]]:
+def _held_out(case: Setup, cell: Cell, points: pd.DataFrame) -> list[dict[str, Any]]:
     """The plan found on half of some people, scored on them and on the other half."""
     order = np.random.default_rng([11, cell.split]).permutation(len(points))
     order = order[: case.scale.split_people]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.paper.cases import Case
 from holdfast.paper.outcome import broken
 from holdfast.paper.settings import Cell, Scale, scfe_cells
+from holdfast.paper.setups import Setup
 
 #: finer than the grid of the other figures, which it contains
 FINE = (0.0003, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -17,7 +17,7 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
     return scfe_cells("overshoot", sorted({*FINE, *overshoots}))
 
 
-def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     """The share the strongest attack found breaks."""
     if len(case.people) == 0:
         return []

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import threading
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -18,12 +17,13 @@ from threadpoolctl import threadpool_limits
 from holdfast.datasets import path_with
 from holdfast.errors import HoldfastError
 from holdfast.paper import action, gates, limits, onion, outcome, overshoot, wide
-from holdfast.paper.cases import Case, set_up
 from holdfast.paper.settings import Cell, Scale
+from holdfast.paper.setups import Setup, set_up
 from holdfast.paper.store import Store
+from holdfast.shared_state import quiet
 
 #: each figure's cells, and what is measured in one
-FIGURES: dict[str, tuple[Callable[..., list[Cell]], Callable[[Case, Cell], Any]]] = {
+FIGURES: dict[str, tuple[Callable[..., list[Cell]], Callable[[Setup, Cell], Any]]] = {
     "outcome": (outcome.cells, outcome.measure),
     "action": (action.cells, action.measure),
     "classification": (outcome.classification_cells, outcome.measure),
@@ -73,7 +73,7 @@ def run(
         except BrokenProcessPool:
             raise HoldfastError(
                 "a worker was ended from outside, perhaps for want of memory: go on with fewer "
-                "--jobs and --resume (a script of your own must start the run under "
+                "⟦jobs⟧ and ⟦resume⟧ (a script of your own must start the run under "
                 "`if __name__ == '__main__'`, or with jobs=1)"
             ) from None
         except BaseException:
@@ -102,8 +102,7 @@ def work_off(
     report: Callable[[], None] = lambda: None,
 ) -> None:
     """Set a case up and measure its cells."""
-    with threadpool_limits(threads), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with threadpool_limits(threads), quiet:
         start = time.perf_counter()
         case = set_up(*cells[0].case, scale, threads, path_with(cells[0].data, path))
         for cell in cells:

@@ -42,24 +42,24 @@ class Store:
         except OSError as failure:
             raise HoldfastError(f"cannot make {str(cells)!r}: {failure.strerror}") from None
         if not note.exists() and any(cells.glob("*.json")):
-            raise HoldfastError(f"{str(note)!r} is missing: use another --out")
+            raise HoldfastError(f"{str(note)!r} is missing: use another ⟦out⟧")
         if note.exists():
             if not resume:
                 raise HoldfastError(
-                    f"{str(self.folder)!r} holds results already: pass --resume to go on with "
-                    "them, or another --out"
+                    f"{str(self.folder)!r} holds results already: pass ⟦resume⟧ to go on with "
+                    "them, or another ⟦out⟧"
                 )
             try:
                 known = json.loads(note.read_text(encoding="utf-8"))
             except ValueError:
                 known = None
             if not isinstance(known, dict):
-                raise HoldfastError(f"{str(note)!r} is damaged: use another --out")
+                raise HoldfastError(f"{str(note)!r} is damaged: use another ⟦out⟧")
             for name in {**known, **self.settings}:
                 if known.get(name) != self.settings.get(name):
                     raise HoldfastError(
                         f"{str(self.folder)!r} holds results for {name} = {known.get(name)}, not "
-                        f"{self.settings.get(name)}: use another --out"
+                        f"{self.settings.get(name)}: use another ⟦out⟧"
                     )
             self._remove_unfinished()
             return
@@ -92,7 +92,7 @@ class Store:
         """A finished cell's records, and how long it took."""
         content = self._content(cell)
         if content is None:
-            raise HoldfastError(f"{str(self.path(cell))!r} went missing: go on with --resume")
+            raise HoldfastError(f"{str(self.path(cell))!r} went missing: go on with ⟦resume⟧")
         return content
 
     def _content(self, cell: Cell) -> tuple[list[dict[str, Any]], float] | None:

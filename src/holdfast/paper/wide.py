@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,10 @@ import numpy as np
 from holdfast.algebra.rows import Array, Positions
 from holdfast.estimators.wide import WideReLURegressor
 from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.paper.cases import FREE, Case, over_folds
 from holdfast.paper.settings import Cell, Scale
+from holdfast.paper.setups import FREE, Setup, over_folds
 from holdfast.recourse import find_recourse
+from holdfast.shared_state import quiet
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
@@ -20,7 +20,7 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
     return [Cell("wide", "admission", "ntk", "scfe", overshoot) for overshoot in overshoots]
 
 
-def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
+def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     """The share of the wide network's own recourses that break, refitted from where it stood."""
     if len(case.people) == 0:
         return []
@@ -60,7 +60,7 @@ def measure(case: Case, cell: Cell) -> list[dict[str, Any]]:
     return records
 
 
-def _record(case: Case, cell: Cell, series: str, k: int, scores: Array) -> dict[str, Any]:
+def _record(case: Setup, cell: Cell, series: str, k: int, scores: Array) -> dict[str, Any]:
     value, error = over_folds((scores < case.target).mean(axis=0))
     return cell.record(
         measure="invalidated",
@@ -74,7 +74,7 @@ def _record(case: Case, cell: Cell, series: str, k: int, scores: Array) -> dict[
     )
 
 
-def _wide(case: Case) -> ErasableModel:
+def _wide(case: Setup) -> ErasableModel:
     """The wide network on the same rows, with the NTK's ridge."""
     if "wide" not in case.memory:
         ntk = case.model
@@ -85,14 +85,13 @@ def _wide(case: Case) -> ErasableModel:
             tol=1e-8,
             random_state=0,
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet:
             case.memory["wide"] = erasable(net.fit(ntk.X, ntk.y), ntk.X, ntk.y)
     found: ErasableModel = case.memory["wide"]
     return found
 
 
-def _refit(case: Case, rows: Positions) -> ErasableModel:
+def _refit(case: Setup, rows: Positions) -> ErasableModel:
     known = ("wide", *sorted(rows.tolist()))
     if known not in case.memory:
         case.memory[known] = _wide(case).without(rows)
@@ -100,7 +99,7 @@ def _refit(case: Case, rows: Positions) -> ErasableModel:
     return found
 
 
-def _resolution(case: Case, cell: Cell, points: Any) -> dict[str, Any]:
+def _resolution(case: Setup, cell: Cell, points: Any) -> dict[str, Any]:
     """What refitting changes by itself: the median change of a score when nothing is deleted."""
     again = _refit(case, np.empty(0, dtype=np.intp)).scores(points)
     moved = np.abs(again - _wide(case).scores(points)) / _wide(case).score_unit

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
-from holdfast.algebra.rows import Array, Mask, take
+from holdfast.algebra.deletions import LowRankDeletions
+from holdfast.algebra.rows import Array, take
+from holdfast.algebra.threads import one_blas_thread
 from holdfast.algebra.units import Units
 from holdfast.arguments import budget_of, finite_number, finite_score
 from holdfast.errors import HoldfastError
-from holdfast.instability import points_of
 from holdfast.models.erasable import ErasableModel, refuse_other_models
-from holdfast.models.kernel import KernelCore
-from holdfast.models.logistic import LogisticCore
+from holdfast.models.refits import Refits, broken, own_scores_without, small_matrices
 from holdfast.proofs.candidates import Verdicts
-from holdfast.proofs.confirm import scores_without
 from holdfast.proofs.logistic import missed_by_newton, single_deletions
 from holdfast.proofs.result import Proof, made
 from holdfast.proofs.rows import verdicts
 from holdfast.proofs.subjects import verdicts_by_subject
+from holdfast.recourse.promises import Promises, judged
 from holdfast.searches import search
 
 
@@ -81,23 +81,15 @@ def certify(
         raise HoldfastError(f"time_limit must not be negative, got {time_limit!r}")
     units = Units(model.rows, unit)
     budget = budget_of(max_deletions, len(units), unit)
-    points, index, fine = _points(model, given)
-    scores = np.full(len(points), np.nan)  # what is not valid may not have a score at all
-    if fine.any():
-        scores[fine] = model.scores(take(points, np.flatnonzero(fine)))
-    valid = np.flatnonzero(fine & (scores >= target))
-    if valid.size == 0:
-        raise HoldfastError(
-            f"no recourse to certify: all {len(scores)} are below the target {target:g} or invalid"
-        )
+    promises = judged(model, given, target, "certify")
     deadline = time.monotonic() + float(time_limit)
-    some, margins = take(points, valid), scores[valid] - target
-    errors = _rounding(model, scores[valid], target)
-    found, method, why = _verdicts(
-        model, some, margins, errors, units, budget, deadline, target, random_state
-    )
-    confirmed = _confirm(model, some, found, units, target)
-    frame = _frame(found, margins, confirmed, units, budget, len(scores), valid, index)
+    errors = model.can.rounding * (np.abs(promises.kept_scores) + abs(target) + model.score_unit)
+    with one_blas_thread(small_matrices(model)):
+        found, method, why = _verdicts(
+            model, promises, errors, units, budget, deadline, random_state
+        )
+        confirmed = _confirm(model, promises, found, units)
+    frame = _frame(found, promises, confirmed, units, budget)
     upper = [0.0, *(float(np.mean(found.certified < k)) for k in range(1, budget + 1))]
     return made(
         frame,
@@ -109,105 +101,78 @@ def certify(
         method=method,
         target=target,
         model=model,
-        points=points,
+        points=promises.points,
     )
-
-
-def _points(model: ErasableModel, given: Any) -> tuple[Any, pd.Index, Mask]:
-    """Points as the model takes them, the index of the result, and which recourses count."""
-    plain = points_of(given)
-    points = model._queries(plain, "the recourses")
-    if len(points) == 0:
-        raise HoldfastError("no recourse to certify: the table of recourses is empty")
-    index = plain.index if isinstance(plain, pd.DataFrame) else pd.RangeIndex(len(points))
-    fine = np.ones(len(points), dtype=bool)
-    if plain is not given and hasattr(given, "valid"):
-        fine = np.asarray(given.valid, dtype=bool)
-    return points, index, fine
-
-
-def _rounding(model: ErasableModel, scores: Array, target: float) -> Array:
-    """What rounding may hide of a score or an effect, absolute."""
-    relative = 1e-11
-    if isinstance(model.core, KernelCore):
-        relative = max(relative, 1e-15 * model.core.condition)
-    if isinstance(model.core, LogisticCore):
-        relative = 1e-9  # the optimum itself is known to about this
-    return relative * (np.abs(scores) + abs(target) + model.score_unit)
 
 
 def _verdicts(
     model: ErasableModel,
-    points: Any,
-    margins: Array,
+    promises: Promises,
     errors: Array,
     units: Units,
     budget: int,
     deadline: float,
-    target: float,
     random_state: Any,
 ) -> tuple[Verdicts, str, str]:
     """Verdicts, how they were reached, and why there is nothing beyond their limit."""
+    points, margins = promises.kept_points, promises.margins
     loose = "deletions this large may be singular, or their bound does not converge"
-    if model.exact:
+    if model.can.certificate == "exact":
         deletions = model.deletions(points)
-        if isinstance(model.core, KernelCore):
-            model.core.inverse.form()
+        deletions.prepare()
         if units.single:
             return verdicts(deletions, margins, errors, budget, deadline), "rows", loose
         found = verdicts_by_subject(deletions, units, margins, errors, budget, deadline)
         return found, "subjects (block form, weaker than rows)", loose
-    core = model.core
-    if isinstance(core, LogisticCore) and not core.balanced and units.single:
-        deletions = model.deletions(points)
+    if model.can.certificate == "newton" and units.single:
+        core, triple = model.form("smooth"), model.deletions(points)
         found = verdicts(
-            deletions,
+            triple,
             margins,
             errors,
             budget,
             deadline,
-            lambda boxes: missed_by_newton(core, deletions, boxes),  # type: ignore[arg-type]
+            lambda boxes: missed_by_newton(core, cast(LowRankDeletions, triple), boxes),
         )
         single_deletions(core, model.features(points), margins, found, budget, deadline)
         why = "the remainder of the Newton step is not bounded there"
         return found, "rows, Newton step and remainder", why
     reason = "networks and refit-only models have no bound"
-    if isinstance(core, LogisticCore):
+    if model.can.linear:
         reason = "logistic regression is certified by single rows, without class balancing"
-    return _attack_only(model, points, target, units, budget, random_state), "attack only", reason
+    return _attack_only(model, promises, units, budget, random_state), "attack only", reason
 
 
 def _attack_only(
-    model: ErasableModel, points: Any, target: float, units: Units, budget: int, random_state: Any
+    model: ErasableModel, promises: Promises, units: Units, budget: int, random_state: Any
 ) -> Verdicts:
     """The smallest sets of the strongest plan found that break each recourse."""
-    q = len(points)
-    plan = search(model, points, target, budget, unit=units.unit, random_state=random_state)
+    q, target = promises.kept.size, promises.target
+    plan = search(model, promises, target, budget, unit=units.unit, random_state=random_state)
     attacked = np.zeros(q, dtype=np.intp)
     witness: list[tuple[int, ...]] = [()] * q
     number = {name: u for u, name in enumerate(units.names)}
+    after = Refits(model, promises.kept_points).without(plan.sets)
     for k in range(1, budget + 1):
-        rows = plan.sets[k]
-        if len(rows) == 0:
+        if len(plan.sets[k]) == 0:
             continue
-        broken = model.without(rows).scores(points) < target
-        for j in np.flatnonzero(broken & (attacked == 0)).tolist():
+        hit = broken(after[k], target) & (attacked == 0)
+        for j in np.flatnonzero(hit).tolist():
             attacked[j] = len(plan.units[k])
             witness[j] = tuple(number[name] for name in plan.units[k])
     zero = np.zeros(q, dtype=np.intp)
     return Verdicts(zero, attacked, witness, np.zeros(q), np.zeros(q, dtype=bool), 0)
 
 
-def _confirm(
-    model: ErasableModel, points: Any, found: Verdicts, units: Units, target: float
-) -> Any:
+def _confirm(model: ErasableModel, promises: Promises, found: Verdicts, units: Units) -> Any:
     """Solve again without each witness; an attack that does not stand is withdrawn."""
+    target = promises.target
     hit = [j for j in range(len(found.witness)) if found.witness[j]]
     sets = [units.rows(found.witness[j]) for j in hit]
-    after = scores_without(model, take(points, hit), sets, target)
+    after = own_scores_without(model, take(promises.kept_points, hit), sets, target)
     confirmed = np.zeros(len(found.witness), dtype=bool)
     for j, score in zip(hit, after.tolist(), strict=True):
-        if score < target:
+        if not score >= target:
             confirmed[j] = True
         else:
             found.attacked[j], found.witness[j] = 0, ()
@@ -215,16 +180,10 @@ def _confirm(
 
 
 def _frame(
-    found: Verdicts,
-    margins: Array,
-    confirmed: Any,
-    units: Units,
-    budget: int,
-    q: int,
-    valid: Any,
-    index: pd.Index,
+    found: Verdicts, promises: Promises, confirmed: Any, units: Units, budget: int
 ) -> pd.DataFrame:
     """One line per recourse, the invalid ones included."""
+    q, valid, margins = len(promises), promises.kept, promises.margins
     certified = found.certified
     attacked = found.attacked
     status = np.full(certified.size, "gap", dtype=object)
@@ -255,4 +214,4 @@ def _frame(
         everybody[place] = chosen
     whole["witness"] = pd.Series(everybody, dtype=object)
     whole.loc[valid, "confirmed"] = confirmed
-    return whole.set_axis(index, axis=0)
+    return whole.set_axis(promises.index, axis=0)

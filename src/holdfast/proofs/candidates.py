@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from holdfast.algebra.box_loops import candidates, reach
 from holdfast.algebra.boxes import Boxes
-from holdfast.algebra.deletions import Deletions, LowRankDeletions
+from holdfast.algebra.deletions import Deletions
 from holdfast.algebra.rows import Array, Mask, Positions
 
 #: rows kept per recourse; entries of a tile of C
@@ -71,13 +71,11 @@ class Candidates:
         self.rest = np.zeros(q)
         low, high = found.low[limit], found.high[limit]
         price, charge = np.ascontiguousarray(missed.price[:, limit]), missed.charge[limit]
-        streamed = isinstance(deletions, LowRankDeletions)
-        self._dense = None if streamed else deletions.dense()
         many = max(1, _TILE // n)
         for start in range(0, q, many):
             rows = slice(start, min(start + many, q))
             candidates(
-                self.effects(rows),
+                deletions.functionals(rows),
                 low,
                 high,
                 price[rows],
@@ -115,11 +113,3 @@ class Candidates:
     @property
     def parts(self) -> tuple[Array, npt.NDArray[np.int64], Array]:
         return self.values, self.places, self.rest
-
-    def effects(self, recourses: slice) -> Array:
-        """``C`` of some recourses, (b, n)."""
-        if self._dense is not None:
-            return np.ascontiguousarray(self._dense[recourses])
-        assert isinstance(self.deletions, LowRankDeletions)
-        tile: Array = self.deletions.queries[recourses] @ self.deletions.factor.T
-        return tile

@@ -48,11 +48,11 @@ import numpy as np
 from holdfast.algebra.boxes import Boxes, hat_row_sums, newton_moves
 from holdfast.algebra.deletions import LowRankDeletions
 from holdfast.algebra.rows import Array
-from holdfast.models.logistic import LogisticCore
+from holdfast.models.logistic import SmoothLinearCore
 from holdfast.proofs.candidates import Missed, Verdicts
 
 
-def missed_by_newton(core: LogisticCore, deletions: LowRankDeletions, found: Boxes) -> Missed:
+def missed_by_newton(core: SmoothLinearCore, deletions: LowRankDeletions, found: Boxes) -> Missed:
     """What a true effect may have beyond one Newton step, row by row."""
     U, r, W = deletions.factor, deletions.residuals, deletions.queries
     rows = core.design.whiten(core.training_features)
@@ -149,7 +149,7 @@ def _kappa(M: float) -> float:
 
 
 def single_deletions(
-    core: LogisticCore,
+    core: SmoothLinearCore,
     points: Array,
     margins: Array,
     found: Verdicts,
@@ -179,7 +179,7 @@ def single_deletions(
             return
         gone = np.array([row])
         some = np.flatnonzero(open_[:, row])
-        after = core.scores_without(points[undecided[some]], [gone] * some.size)
+        after = core.scores_without(points[undecided[some]], [gone])[0]
         drop = scores[some] - after
         by[some] = np.where(drop > worst[some], row, by[some])
         worst[some] = np.maximum(worst[some], drop)

@@ -63,7 +63,7 @@ class Refined:
         able = self.deletions.deletable.copy()
         able[np.concatenate([np.zeros(0, dtype=np.intp), *fragile])] = False
         self.rows, self.whole = np.flatnonzero(able), True
-        self.c = self.lists.effects(slice(self.j, self.j + 1))[0][self.rows]
+        self.c = self.deletions.functionals(slice(self.j, self.j + 1))[0][self.rows]
 
     def _gains(self, k: int) -> Array:
         low, high = self.boxes.low[k][self.rows], self.boxes.high[k][self.rows]

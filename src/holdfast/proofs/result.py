@@ -11,6 +11,7 @@ import pandas as pd
 from holdfast.algebra.rows import Array, take
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
+from holdfast.models.refits import Refits
 
 #: what every certificate rests on; returned with it and to be printed beside it
 ASSUMPTIONS = (
@@ -107,12 +108,12 @@ class Proof(pd.DataFrame):
         for j, rows in enumerate(self["witness"]):
             if rows:
                 by_set.setdefault(tuple(rows), []).append(j)
-        for rows, recourses in by_set.items():
-            gone: dict[str, Any] = {"rows": list(rows)}
-            if self.unit == "subject":
-                gone = {"subjects": list(rows)}
-            refit = self.model.without(**gone, refit_preprocessing=False)
-            broken.iloc[recourses] = refit.scores(take(self.points, recourses)) < self.target
+        for members, recourses in by_set.items():
+            named = {"subjects" if self.unit == "subject" else "rows": list(members)}
+            gone = self.model.rows.positions(**named)
+            refits = Refits(self.model, take(self.points, recourses))
+            after = refits.without([gone], preprocessing="kept")[0]
+            broken.iloc[recourses] = ~(after >= self.target)
         return broken.set_axis(self.index)
 
     def summary(self) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from holdfast.algebra.boxes import Lists
-from holdfast.algebra.deletions import Deletions, LowRankDeletions
+from holdfast.algebra.deletions import Deletions
 from holdfast.algebra.rows import Array, Mask
 from holdfast.algebra.units import Units
 from holdfast.proofs.candidates import Verdicts
@@ -114,17 +114,10 @@ def _norms(
 ) -> Iterator[tuple[int, Array]]:
     """``‖E_BB'‖_F`` for a few units at a time."""
     starts, order = units.starts, units.order
-    scaled = None
-    if isinstance(deletions, LowRankDeletions):
-        scaled = whitening @ deletions.factor[order]
+    couplings = deletions.couplings(order, whitening)
     for first, last in units.chunks(max(1, (1 << 22) // order.size)):
         rows = slice(int(starts[first]), int(starts[last]))
-        if scaled is not None:
-            E = scaled[rows] @ scaled.T
-        else:
-            P = deletions.coupling(order[rows])[order].T
-            E = whitening[rows][:, rows] @ (P @ whitening.T)
-        squares = np.add.reduceat(E**2, starts[:-1], axis=1)
+        squares = np.add.reduceat(couplings(rows) ** 2, starts[:-1], axis=1)
         tile = np.sqrt(np.add.reduceat(squares, starts[first:last] - starts[first], axis=0))
         tile[np.arange(last - first), np.arange(first, last)] = 0.0
         yield first, np.ascontiguousarray(tile)

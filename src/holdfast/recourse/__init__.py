@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.special import logit
-from sklearn.base import is_classifier
 
 from holdfast.algebra.rows import Array
 from holdfast.arguments import (
@@ -258,16 +257,14 @@ def target_of(
         if target is not None:
             raise HoldfastError("pass target= or target_probability=, not both")
         if not hasattr(model.estimator, "predict_proba"):
-            raise HoldfastError(
-                f"{type(model._final).__name__} gives no probabilities: pass target=, a score"
-            )
+            raise HoldfastError(f"{model.name} gives no probabilities: pass target=, a score")
         if not isinstance(target_probability, Real) or not 0 < target_probability < 1:
             raise HoldfastError(
                 f"target_probability must lie between 0 and 1, got {target_probability!r}"
             )
         return float(logit(target_probability))
     if target is None:
-        if is_classifier(model._final):
+        if model.classes is not None:
             return 0.0
         return model.median_label
     return finite_score(target)

@@ -14,11 +14,9 @@ a one-hidden-layer tanh network trained to reproduce its input (``"autoencoder"`
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
 from holdfast.algebra.rows import Array, Mask
@@ -26,6 +24,7 @@ from holdfast.errors import HoldfastError
 from holdfast.recourse.problem import Problem
 from holdfast.recourse.scfe import descended
 from holdfast.recourse.settle import settled
+from holdfast.shared_state import quiet
 
 
 def cem(
@@ -154,8 +153,7 @@ def _autoencoder(
         random_state=int(rng.integers(2**31)),
     )
     inputs = (rows - mean) / deviation
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with quiet:
         net.fit(inputs, inputs[:, 0] if inputs.shape[1] == 1 else inputs)
     (into, out), (bias, back) = net.coefs_, net.intercepts_
 

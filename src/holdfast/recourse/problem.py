@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.algebra.design import LinearScores
 from holdfast.algebra.rows import Array, Mask, Positions
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.erasable import ErasableModel
@@ -376,7 +375,7 @@ def _cap_linked(problem: Problem) -> None:
 def _affine(problem: Problem) -> Affine | None:
     """The score as a linear function of the coordinates, if it is one (found out by trying)."""
     model, space = problem.model, problem.space
-    if not isinstance(model.core, LinearScores) or len(problem) == 0:
+    if not model.can.linear or len(problem) == 0:
         return None
     base = problem.take(np.zeros(1, dtype=np.intp))
     Z = base.factual

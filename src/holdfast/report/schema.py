@@ -66,6 +66,15 @@ class RecoursePart(Part):
     issued_under: dict[str, int | None] | None = None
 
 
+class Band(Part):
+    """A share over several refits, with a 90 % band."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    draws: int
+
+
 class HeadlinePart(Part):
     """The finding."""
 
@@ -80,6 +89,10 @@ class HeadlinePart(Part):
     ceiling: float | None
     frozen: bool = Field(description="whether the ceiling is for preprocessing kept as it is")
     refit_noise: float = Field(description="share a refit breaks with nobody erased; 0 mostly")
+    seeds: Band | None = Field(
+        None, description="share broken by other seeds with nobody erased, for models that draw"
+    )
+    quick: bool = Field(False, description="a first answer: a greedy search, nothing proven")
     sentence: str
     caution: str = CAUTION
 
@@ -95,15 +108,6 @@ class CurvePoint(Part):
     random_low: float
     random_high: float
     ceiling: float | None
-
-
-class Band(Part):
-    """A share over several refits, with a 90 % band."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    draws: int
 
 
 class LikelihoodPart(Part):
@@ -251,6 +255,10 @@ class AuditSummary(Part):
     hardening: HardeningPart | None = None
     settings: dict[str, str | int | float | bool | None]
     notes: list[str]
+    missing: list[str] = Field(default_factory=list, description="what the time limit left out")
+    refits: dict[str, int] = Field(
+        default_factory=dict, description="fits by the estimator, and by our own solver"
+    )
     limits: list[str]
     versions: dict[str, str]
 

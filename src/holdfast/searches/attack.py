@@ -1,138 +1,227 @@
-"""An attack: a model, the recourses it threatens, and what counts as damage.
+"""An attack: the recourses it threatens, and what counts as damage.
 
-Searches know only this: :meth:`Attack.sweep` values every candidate after some deletions,
-:meth:`Attack.value` values one set. :class:`Attack` takes both from the algebra, which is exact for
-squared loss. :class:`RefittingAttack` is for approximate families: it screens with the algebra,
-looks closer at the leaders, and refits after each choice.
+Searches know only the protocol :class:`Attack`: :meth:`Attack.sweep` values every candidate after
+some deletions, :meth:`Attack.value` values one set. There are three kinds, and one factory,
+:func:`attack_on`:
+
+- :class:`AlgebraAttack` takes both from the algebra, which is exact for squared loss;
+- :class:`RefittingAttack`, for families whose algebra is an approximation, screens with it, looks
+  closer at the leaders, and refits after each choice;
+- :class:`~holdfast.searches.surrogate.SurrogateAttack`, for models without the algebra, screens
+  with a stand-in and refits the leaders.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from holdfast.algebra import sweep_loops
 from holdfast.algebra.deletions import Deletions
-from holdfast.algebra.rows import Array
-from holdfast.algebra.sweeps import Problem, State, Sweep
+from holdfast.algebra.rows import Array, Positions
+from holdfast.algebra.states import State
+from holdfast.algebra.sweeps import Sweep, Sweeps
 from holdfast.algebra.units import Units
 from holdfast.errors import HoldfastError, SingularDeletionError, UnsupportedModelError
 from holdfast.instability import first_order_change
+from holdfast.models.core import Core
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.network import NetworkCore
+from holdfast.recourse.promises import Promises
 
 OBJECTIVES = ("outcome", "delta", "action")
 
 
-class Attack:
+class Attack(Protocol):
+    """What a search may ask."""
+
+    #: what one deletion removes
+    units: Units
+    #: score minus target of every recourse, none negative
+    margins: Array
+    #: what is maximised: recourses broken ("outcome"), ΣΔ ("delta"), or ΣΦ₂ ("action")
+    objective: str
+    #: whether a sweep costs so much that a search should not ask for hundreds
+    costly: bool
+    #: whether a sweep values all candidates by the same algebra that values sets
+    sweeps_all: bool
+    #: when a search should come to an end, by :func:`time.monotonic`
+    deadline: float
+
+    def sweep(self, units: Sequence[int], temperature: float | None = None) -> Sweep:
+        """Every candidate's value after some deletions; soft with a ``temperature``."""
+        ...
+
+    def singles(self, temperature: float | None = None) -> Sweep:
+        """Every candidate alone, all of them screened."""
+        ...
+
+    def value(self, units: Sequence[int]) -> tuple[float, float]:
+        """Damage of one set, and its tie-break."""
+        ...
+
+    def broken(self, units: Sequence[int]) -> int:
+        """How many recourses a set breaks."""
+        ...
+
+    def feasible(self, units: Sequence[int]) -> bool:
+        """Whether these units can go together."""
+        ...
+
+    def worst_for(self, recourses: Positions) -> list[Positions]:
+        """For single recourses, the candidates by how much they hurt it; none where unknown."""
+        ...
+
+
+class ByAlgebra(Attack, Protocol):
+    """An attack with the triple behind it, for searches that need more than values."""
+
+    #: the deletions of the scores
+    outcome: Deletions
+    #: sweeps of what is maximised: the scores, or for ``"action"`` scores and gradients
+    sweeps: Sweeps
+
+
+def late(attack: Attack) -> bool:
+    """Whether a search should come to an end."""
+    return time.monotonic() > attack.deadline
+
+
+def damage(
+    margins: Array, drop: Array, objective: str, temperature: float | None = None
+) -> tuple[float, float]:
+    """What a drop of the scores is worth, and its tie-break."""
+    if objective == "delta":
+        return float(np.abs(drop).sum()), 0.0
+    left = margins - drop
+    if temperature is not None:
+        return float(np.sum(1.0 / (1.0 + np.exp(np.minimum(left / temperature, 700))))), 0.0
+    return float(np.sum(~(left >= 0))), -float(np.nan_to_num(np.maximum(left, 0)).sum())
+
+
+class AlgebraAttack:
     """Damage by deletion, worked out by the algebra.
 
     Parameters
     ----------
-    model : ErasableModel
-    points : recourses, as the model takes them
-    margins : ndarray of shape (q,)
-        Score minus target, none negative.
-    units : Units
-    objective : {"outcome", "delta", "action"}
-        What a search maximises: recourses broken, ΣΔ, or ΣΦ₂.
-    people : factuals, as the model takes them; for ``"action"``
-    target : float; for ``"action"``
+    outcome : Deletions
+        Of the recourses' scores.
+    margins, units
+        As in :class:`Attack`.
+    objective : {"outcome", "delta"}
     threads : int, optional
-    approximation : str, optional
-        Which algebra, for families that have more than one.
     """
 
-    #: whether a sweep costs so much that a search should not ask for hundreds
     costly = False
+    sweeps_all = True
+    deadline = math.inf
 
     def __init__(
         self,
-        model: ErasableModel,
-        points: Any,
+        outcome: Deletions,
         margins: Array,
         units: Units,
         objective: str = "outcome",
-        people: Any = None,
-        target: float = 0.0,
         threads: int | None = None,
-        approximation: str | None = None,
     ):
-        if objective not in OBJECTIVES:
-            raise HoldfastError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
-        self.model, self.points, self.margins = model, points, margins
-        self.units, self.objective = units, objective
-        self.outcome = model.deletions(points, method=approximation)
-        if objective == "action":
-            self._prepare_action(people, target, threads)
-        else:
-            self.problem = Problem(self.outcome, units, threads)
+        self.outcome, self.margins, self.units = outcome, margins, units
+        self.objective, self._threads = objective, threads
+        self.sweeps = Sweeps(self._maximised(), units, threads)
 
-    def _prepare_action(self, people: Any, target: float, threads: int | None) -> None:
-        if people is None:
-            raise HoldfastError(
-                "objective='action' compares recourses from the same starting points: pass "
-                "people= (their features, in the order of the recourses)"
-            )
-        if not hasattr(self.model.core, "first_order"):
-            raise UnsupportedModelError(
-                "objective='action' has closed forms for linear and kernel models only"
-            )
-        deletions, self._slopes = self.model.core.first_order(self.model.features(people))
-        self._gaps = target - self.model.scores(people)
-        if not np.all(np.sum(self._slopes**2, axis=1) > 0):
-            raise HoldfastError(
-                "a person's score has no gradient: there is no first-order recourse to move"
-            )
-        self.problem = Problem(deletions, self.units, threads)
+    def _maximised(self) -> Deletions:
+        """The functionals whose change is damage."""
+        return self.outcome
 
     def sweep(self, units: Sequence[int], temperature: float | None = None) -> Sweep:
-        """Every candidate's value after some deletions; soft with a ``temperature``."""
-        return self.sweep_at(self.problem.state(units), temperature)
+        return self.sweep_at(self.sweeps.state(units), temperature)
 
     def sweep_at(self, state: State, temperature: float | None = None) -> Sweep:
         """The sweep of a given state."""
-        if self.objective == "action":
-            q, slopes = self._gaps.size, self._slopes
-            gaps = self._gaps + state.base[:q]
-            now = slopes - state.base[q:].reshape(slopes.shape)
-            return self.problem.sweep(state, sweep_loops.action, gaps, now, self._gaps, slopes)
         if self.objective == "delta":
-            return self.problem.sweep(state, sweep_loops.absolute, state.base)
+            return self.sweeps.sweep(state, sweep_loops.absolute, state.base)
         slack = self.margins - state.base
         if temperature is None:
-            return self.problem.sweep(state, sweep_loops.count_and_hinge, slack)
-        return self.problem.sweep(state, sweep_loops.sigmoid, slack, temperature)
+            return self.sweeps.sweep(state, sweep_loops.count_and_hinge, slack)
+        return self.sweeps.sweep(state, sweep_loops.sigmoid, slack, temperature)
 
     def feasible(self, units: Sequence[int]) -> bool:
-        """Whether these units can go together."""
         return can_go(self.outcome, self.units, units)
 
     def singles(self, temperature: float | None = None) -> Sweep:
-        """Every candidate alone, all of them screened."""
         return self.sweep([], temperature)
 
     def value(self, units: Sequence[int]) -> tuple[float, float]:
-        """Damage of one set, and its tie-break."""
-        drop = self.problem.drop(units)
-        if self.objective == "delta":
-            return float(np.abs(drop).sum()), 0.0
-        if self.objective == "action":
-            q, slopes = self._gaps.size, self._slopes
-            now = slopes - drop[q:].reshape(slopes.shape)
-            before = first_order_change(self._gaps, slopes)
-            after = first_order_change(self._gaps + drop[:q], now)
-            return float(np.linalg.norm(after - before, axis=1).sum()), 0.0
-        left = self.margins - drop
-        return float(np.sum(left < 0)), -float(np.maximum(left, 0).sum())
+        return damage(self.margins, self.sweeps.drop(units), self.objective)
 
     def broken(self, units: Sequence[int]) -> int:
-        """How many recourses a set breaks."""
         return int(np.sum(self.outcome.effect_at(self.units.rows(units)) > self.margins))
+
+    def worst_for(self, recourses: Positions) -> list[Positions]:
+        if self.objective != "outcome":
+            return []
+        state = self.sweeps.state([])
+        effects = np.concatenate(
+            [
+                self.sweeps.effects(state, slice(start, start + 4096))[:, recourses]
+                for start in range(0, len(state.steps), 4096)
+            ]
+        )
+        effects *= state.steps[:, None]
+        effects = np.add.reduceat(effects, self.units.starts[:-1], axis=0)
+        effects[~state.possible] = -np.inf
+        return list(np.argsort(-effects, axis=0, kind="stable").T)
+
+
+class ActionAttack(AlgebraAttack):
+    """Damage to the advice itself: how far closed-form recourse moves, ΣΦ₂.
+
+    Parameters
+    ----------
+    outcome, margins, units, threads
+        As for :class:`AlgebraAttack`.
+    both : Deletions
+        Of the factuals' scores and gradients, as the family's ``first_order`` gives them.
+    gaps : ndarray of shape (q,)
+        Target minus the factuals' scores.
+    slopes : ndarray of shape (q, d), or (1, d) where all share them
+    """
+
+    def __init__(
+        self,
+        outcome: Deletions,
+        margins: Array,
+        units: Units,
+        both: Deletions,
+        gaps: Array,
+        slopes: Array,
+        threads: int | None = None,
+    ):
+        if not np.all(np.sum(slopes**2, axis=1) > 0):
+            raise HoldfastError(
+                "a person's score has no gradient: there is no first-order recourse to move"
+            )
+        self._both, self.gaps, self.slopes = both, gaps, slopes
+        super().__init__(outcome, margins, units, "action", threads)
+
+    def _maximised(self) -> Deletions:
+        return self._both
+
+    def sweep_at(self, state: State, temperature: float | None = None) -> Sweep:
+        q = self.gaps.size
+        gaps = self.gaps + state.base[:q]
+        now = self.slopes - state.base[q:].reshape(self.slopes.shape)
+        return self.sweeps.sweep(state, sweep_loops.action, gaps, now, self.gaps, self.slopes)
+
+    def value(self, units: Sequence[int]) -> tuple[float, float]:
+        drop, q = self.sweeps.drop(units), self.gaps.size
+        now = self.slopes - drop[q:].reshape(self.slopes.shape)
+        before = first_order_change(self.gaps, self.slopes)
+        after = first_order_change(self.gaps + drop[:q], now)
+        return float(np.linalg.norm(after - before, axis=1).sum()), 0.0
 
 
 def can_go(deletions: Deletions, units: Units, chosen: Sequence[int]) -> bool:
@@ -153,9 +242,17 @@ class RefittingAttack:
 
     Parameters
     ----------
+    model : ErasableModel
+    points : recourses, as the model takes them
+    target : float
+    units, objective, threads
+        As for :class:`AlgebraAttack`.
     leaders : int
         How many candidates of a sweep are looked at more closely.
     """
+
+    sweeps_all = False
+    deadline = math.inf
 
     def __init__(
         self,
@@ -167,53 +264,57 @@ class RefittingAttack:
         threads: int | None = None,
         leaders: int = 8,
     ):
-        points = model.features(points) if model._preprocessing is not None else points
-        model = model.last_step
-        self.model, self.points, self.target = model, points, target
-        self.units, self.objective, self.leaders = units, objective, leaders
-        self._attack = partial(Attack, objective=objective, threads=threads)
-        self._scores = model.scores(points)
+        self._model, self._Z, self._target = model, model.features(points), target
+        self.units, self.objective = units, objective
+        self._leaders, self._threads = leaders, threads
+        start = model.core_without()
+        self._scores = start.scores(self._Z)
         self.margins = self._scores - target
-        self._refits: dict[tuple[int, ...], ErasableModel] = {}
-        self._algebra = model.deletions(points)
-        self.costly = isinstance(model.core, NetworkCore)
+        self._refits: dict[tuple[int, ...], Core] = {}
+        self.outcome = start.deletions(self._Z, "scores", None)
+        self.costly = model.can.refit == "training"
 
     def singles(self, temperature: float | None = None) -> Sweep:
-        """Every candidate alone, screened by the algebra."""
-        return self._attack(self.model, self.points, self.margins, self.units).singles(temperature)
+        return self._screened(self.outcome, self.margins, self.units).singles(temperature)
+
+    def _screened(self, outcome: Deletions, margins: Array, units: Units) -> AlgebraAttack:
+        return AlgebraAttack(outcome, margins, units, self.objective, self._threads)
 
     def feasible(self, units: Sequence[int]) -> bool:
-        """Whether these units can go together."""
-        return can_go(self._algebra, self.units, units)
+        return can_go(self.outcome, self.units, units)
 
-    def _refit(self, units: Sequence[int]) -> ErasableModel:
+    def worst_for(self, recourses: Positions) -> list[Positions]:
+        return []
+
+    def _refit(self, units: Sequence[int]) -> Core:
         key = tuple(sorted(units))
         if key not in self._refits:
             if len(self._refits) > 8:
                 self._refits.pop(next(iter(self._refits)))
-            self._refits[key] = self.model.without(self.units.rows(key)) if key else self.model
+            self._refits[key] = self._model.core_without(self.units.rows(key))
         return self._refits[key]
 
     def sweep(self, units: Sequence[int], temperature: float | None = None) -> Sweep:
         """Every candidate screened at the refitted model; the leaders looked at more closely."""
-        model = self._refit(units)
-        left = np.setdiff1d(np.arange(self.model.rows.n), self.units.rows(units))
-        inner_units = Units(model.rows, self.units.unit)
-        base = self._scores - model.scores(self.points)
-        attack = self._attack(model, self.points, self.margins - base, inner_units)
-        state = attack.problem.state([])
+        refit = self._refit(units)
+        left = np.setdiff1d(np.arange(self._model.rows.n), self.units.rows(units))
+        inner = Units(refit.rows, self.units.unit)
+        base = self._scores - refit.scores(self._Z)
+        outcome = refit.deletions(self._Z, "scores", None)
+        attack = self._screened(outcome, self.margins - base, inner)
+        state = attack.sweeps.state([])
         if self.objective == "delta":
             state = replace(state, base=base)
         screened = attack.sweep_at(state, temperature)
-        place = self._places(inner_units, left)
+        place = self._places(inner, left)
         value = np.full(len(self.units), -np.inf)
         tie = np.full(len(self.units), -np.inf)
         possible = np.zeros(len(self.units), dtype=bool)
-        for candidate in screened.ranked(self.leaders):
-            drop = base + attack.outcome.effect_at(inner_units.rows([candidate]))
+        for candidate in screened.ranked(self._leaders):
+            drop = base + outcome.effect_at(inner.rows([candidate]))
             at = place[candidate]
             possible[at] = True
-            value[at], tie[at] = self._damage(drop, temperature)
+            value[at], tie[at] = damage(self.margins, drop, self.objective, temperature)
         return Sweep(value, tie, possible)
 
     def _places(self, inner: Units, left: Any) -> Any:
@@ -223,18 +324,71 @@ class RefittingAttack:
         ours = {name: i for i, name in enumerate(self.units.names)}
         return np.array([ours[name] for name in inner.names])
 
-    def _damage(self, drop: Array, temperature: float | None = None) -> tuple[float, float]:
-        if self.objective == "delta":
-            return float(np.abs(drop).sum()), 0.0
-        left = self.margins - drop
-        if temperature is not None:
-            return float(np.sum(1.0 / (1.0 + np.exp(np.minimum(left / temperature, 700))))), 0.0
-        return float(np.sum(left < 0)), -float(np.maximum(left, 0).sum())
-
     def value(self, units: Sequence[int]) -> tuple[float, float]:
-        """Damage of one set, by refitting."""
-        return self._damage(self._scores - self._refit(units).scores(self.points))
+        drop = self._scores - self._refit(units).scores(self._Z)
+        return damage(self.margins, drop, self.objective)
 
     def broken(self, units: Sequence[int]) -> int:
-        """How many recourses a set breaks, by refitting."""
-        return int(np.sum(self._refit(units).scores(self.points) < self.target))
+        return int(np.sum(~(self._refit(units).scores(self._Z) >= self._target)))
+
+
+def attack_on(
+    model: ErasableModel,
+    promises: Promises,
+    units: Units,
+    objective: str = "outcome",
+    threads: int | None = None,
+    approximation: str | None = None,
+    surrogate: str = "kernel",
+    leaders: int | None = None,
+    by_refits: bool = False,
+) -> Attack:
+    """The attack a model allows: by its algebra, by algebra and refits, or through a stand-in.
+
+    Parameters
+    ----------
+    approximation : str, optional
+        Search by this algebra alone.
+    surrogate : {"kernel", "linear"}
+        The stand-in, for models without the algebra.
+    leaders : int, optional
+        How many candidates of a sweep are looked at more closely, where refits are made.
+    by_refits : bool
+        Whether every choice is to be confirmed by refits even where the algebra is exact.
+    """
+    if objective not in OBJECTIVES:
+        raise HoldfastError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
+    points, margins = promises.kept_points, promises.margins
+    if objective == "action" and (approximation is not None or not by_refits):
+        return _action_attack(model, promises, units, threads)
+    if not model.can.predicts or by_refits:
+        if objective != "outcome":
+            raise UnsupportedModelError(
+                "estimators without the algebra have objective='outcome' only"
+            )
+        from holdfast.searches.surrogate import SurrogateAttack
+
+        return SurrogateAttack(model, promises, units, surrogate, leaders or 4, threads)
+    if model.exact or approximation is not None:
+        outcome = model.deletions(points, method=approximation)
+        return AlgebraAttack(outcome, margins, units, objective, threads)
+    return RefittingAttack(model, points, promises.target, units, objective, threads, leaders or 8)
+
+
+def _action_attack(
+    model: ErasableModel, promises: Promises, units: Units, threads: int | None
+) -> ActionAttack:
+    if not model.exact:
+        raise UnsupportedModelError(
+            "objective='action' has closed forms for linear and kernel models only"
+        )
+    if promises.kept_people is None:
+        raise HoldfastError(
+            "objective='action' compares recourses from the same starting points: pass "
+            "people= (their features, in the order of the recourses)"
+        )
+    people = promises.kept_people
+    both, slopes = model.form(str(model.can.form)).first_order(model.features(people))
+    gaps = promises.target - model.scores(people)
+    outcome = model.deletions(promises.kept_points)
+    return ActionAttack(outcome, promises.margins, units, both, gaps, slopes, threads)

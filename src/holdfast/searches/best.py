@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.searches.attack import Attack
+from holdfast.searches.attack import Attack, late
 from holdfast.searches.greedy import (
     TEMPERATURES,
     greedy,
@@ -23,7 +23,7 @@ _SEEDED = 24
 
 
 def best(
-    attack: Any,
+    attack: Attack,
     budget: int,
     rng: Any,
     polish: bool = True,
@@ -47,11 +47,11 @@ def best(
         Of the members ``greedy-soft``. Fewer are faster.
     """
     members = [greedy(attack, budget, rng)]
-    if attack.objective == "outcome" and not attack.costly:
+    if attack.objective == "outcome" and not attack.costly and not late(attack):
         members.append(greedy_count(attack, budget, rng))
-        members += [greedy_soft(attack, budget, rng, t) for t in temperatures]
+        members += [greedy_soft(attack, budget, rng, t) for t in temperatures if not late(attack)]
     members.append(influence(attack, budget, rng))
-    if isinstance(attack, Attack) and attack.objective == "outcome":
+    if attack.sweeps_all and attack.objective == "outcome":
         members += _attacks_on_single_recourses(attack, budget, rng)
 
     known: dict[tuple[int, ...], tuple[float, float]] = {}
@@ -66,7 +66,7 @@ def best(
     sets: list[list[int]] = [[]]
     for k in range(1, budget + 1):
         pool = [member[min(k, len(member) - 1)] for member in members] + [sets[-1]]
-        if len(sets[-1]) == k - 1:
+        if len(sets[-1]) == k - 1 and not late(attack):
             extension = attack.sweep(sets[-1])
             if extension.possible.any():
                 pool.append([*sets[-1], extension.best])
@@ -77,11 +77,13 @@ def best(
     return sets
 
 
-def _polished(attack: Any, units: list[int], value: Any, rounds: int) -> list[int]:
+def _polished(attack: Attack, units: list[int], value: Any, rounds: int) -> list[int]:
     """Exchange one deletion at a time for the best other one, while that helps."""
     for _ in range(rounds):
         improved = False
         for place in range(len(units)):
+            if late(attack):
+                return units
             rest = units[:place] + units[place + 1 :]
             sweep = attack.sweep(rest)
             if not sweep.possible.any():
@@ -98,16 +100,4 @@ def _attacks_on_single_recourses(attack: Attack, budget: int, rng: Any) -> list[
     """For some recourses, the candidates that lower that one score most."""
     q = attack.margins.size
     picked = np.sort(rng.choice(q, min(q, _SEEDED), replace=False))
-    state = attack.problem.state([])
-    starts = attack.units.starts
-    effects = np.concatenate(
-        [
-            attack.problem.effects(state, slice(start, start + 4096))[:, picked]
-            for start in range(0, len(state.steps), 4096)
-        ]
-    )
-    effects *= state.steps[:, None]
-    effects = np.add.reduceat(effects, starts[:-1], axis=0)
-    effects[~state.possible] = -np.inf
-    orders = np.argsort(-effects, axis=0, kind="stable").T
-    return [in_turn(attack, order, budget) for order in orders]
+    return [in_turn(attack, order, budget) for order in attack.worst_for(picked)]

@@ -25,23 +25,21 @@ every step; there only the most influential candidates get gates, and for their 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from scipy import linalg
 from scipy.special import expit
 from scipy.stats import norm
 
-from holdfast.algebra.deletions import KernelDeletions, LowRankDeletions
 from holdfast.algebra.rows import Array
 from holdfast.arguments import positive_number
 from holdfast.errors import HoldfastError
+from holdfast.searches.attack import ActionAttack, ByAlgebra
 from holdfast.searches.greedy import in_turn, median_margin
 
 
 def gates(
-    attack: Any,
+    attack: ByAlgebra,
     budget: int,
     rng: Any,
     steps: int = 1000,
@@ -84,7 +82,7 @@ def gates(
         positive_number(name, setting)
     loss: _OutcomeLoss | _ActionLoss
     if attack.objective == "action":
-        loss = _ActionLoss(attack)
+        loss = _ActionLoss(cast(ActionAttack, attack))
     else:
         loss = _OutcomeLoss(attack, temperature * median_margin(attack.margins))
     units = attack.units
@@ -93,16 +91,16 @@ def gates(
     if attack.objective != "outcome":
         lean = 0.1 * loss.deletions.effect_at(units.rows([attack.singles().best])).ravel()
     gated = np.arange(len(units))
-    if isinstance(loss.deletions, KernelDeletions):
+    if loss.deletions.most_weighted is not None:
         soft = median_margin(attack.margins) if attack.objective == "outcome" else None
         gated = attack.singles(soft).ranked(int(candidates))
-    fit = _gated_fit(attack, loss.deletions, gated)
+    fit = loss.deletions.fit_by_weight(units.rows(gated.tolist()))
     owner = np.repeat(np.arange(gated.size), units.sizes[gated])
     mu = np.ones(gated.size)
 
     def pull(omega: Array) -> Array:
         """Derivative of the loss in every gated unit's weight."""
-        rows = fit.gradient(loss, omega[owner], lean)
+        rows = fit.gradient(loss.slopes, omega[owner], lean)
         by_unit: Array = np.bincount(owner, weights=rows, minlength=gated.size).astype(np.float64)
         return by_unit
 
@@ -128,80 +126,11 @@ def gates(
     return in_turn(attack, gated[order], budget)
 
 
-@dataclass(frozen=True)
-class LowRankFit:
-    """The fit as a function of all row weights, in the whitened coordinates of a low-rank model."""
-
-    queries: Array
-    factor: Array
-    residuals: Array
-    coupled: bool
-
-    def gradient(self, loss: Any, omega: Array, lean: Array | float = 0.0) -> Array:
-        """``Σ_j ∂loss/∂f_j · ∂f_j/∂ω`` (n,) at row weights ``ω``, in closed form."""
-        W, U, r = self.queries, self.factor, self.residuals
-        gone = 1.0 - omega
-        if not self.coupled:
-            return r * (U @ (loss.slopes(W @ (U.T @ (gone * r)) + lean) @ W))
-        away = U[gone > 0] * np.sqrt(gone[gone > 0])[:, None]
-        curvature = np.eye(U.shape[1]) - away.T @ away  # numpy makes half of it and mirrors
-        factor = linalg.cho_factor(curvature + 1e-12 * np.eye(len(curvature)))
-        shift = linalg.cho_solve(factor, U.T @ (gone * r))
-        back = linalg.cho_solve(factor, loss.slopes(W @ shift + lean) @ W)
-        return (r + U @ shift) * (U @ back)
-
-
-@dataclass(frozen=True)
-class DualFit:
-    """The fit as a function of some rows' weights, all others staying 1, for a kernel model."""
-
-    columns: Array
-    block: Array
-    residuals: Array
-    beta: float
-
-    def gradient(self, loss: Any, omega: Array, lean: Array | float = 0.0) -> Array:
-        """As for :class:`LowRankFit`, for the rows in question."""
-        gone = 1.0 - omega
-        root = np.sqrt(gone)
-        inner = root[:, None] * self.block * root
-        inner[np.diag_indices_from(inner)] += (1.0 - gone) / self.beta
-        factor = linalg.cho_factor(inner)
-
-        def solved(right: Array) -> Array:
-            return root * linalg.cho_solve(factor, root * right)
-
-        dual = solved(self.residuals)
-        back_from = loss.slopes(self.columns @ dual + lean) @ self.columns
-        back = solved(back_from)
-        # N/g, from (G + D) N = 1 where g is small: there is no division by it
-        small = gone < 0.5
-        scale = np.where(small, self.beta / np.where(small, 1.0 - gone, 1.0), 0.0)
-        inverse = np.where(small, 0.0, 1.0 / np.where(small, 1.0, gone))
-        dual_over = scale * (self.residuals - self.block @ dual) + inverse * dual
-        back_over = scale * (back_from - self.block @ back) + inverse * back
-        return dual_over * back_over / self.beta
-
-
-def _gated_fit(attack: Any, deletions: Any, gated: Any) -> LowRankFit | DualFit:
-    """The fit as a function of the weights of the gated units' rows, in that order."""
-    rows = attack.units.rows(gated)
-    if isinstance(deletions, LowRankDeletions):
-        factor, residuals = deletions.factor[rows], deletions.residuals[rows]
-        return LowRankFit(deletions.queries, factor, residuals, deletions.coupled)
-    return DualFit(
-        deletions.columns(rows),
-        deletions.block(rows),
-        deletions.residuals[rows],
-        attack.model.core.beta,
-    )
-
-
 class _OutcomeLoss:
     """Mean sigmoid of the scores' distance to the target; for ``delta``, minus the mean change."""
 
-    def __init__(self, attack: Any, temperature: float):
-        self.deletions = attack.model.deletions(attack.points)
+    def __init__(self, attack: ByAlgebra, temperature: float):
+        self.deletions = attack.outcome
         self.margins, self.temperature = attack.margins, temperature
         self.delta = attack.objective == "delta"
 
@@ -216,9 +145,9 @@ class _OutcomeLoss:
 class _ActionLoss:
     """Minus the mean distance between first-order recourses before and after."""
 
-    def __init__(self, attack: Any):
-        self.deletions = attack.problem.deletions
-        self.gaps, self.start = attack._gaps, attack._slopes
+    def __init__(self, attack: ActionAttack):
+        self.deletions = attack.sweeps.deletions
+        self.gaps, self.start = attack.gaps, attack.slopes
         self.q, self.shared = self.gaps.size, len(self.start) == 1
 
     def slopes(self, drop: Array) -> Array:

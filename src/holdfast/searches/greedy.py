@@ -7,6 +7,7 @@ and it picks the lowest index, over and over; ``greedy`` breaks such ties by the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,18 +16,21 @@ import numpy as np
 from holdfast.algebra.rows import Array
 from holdfast.algebra.sweeps import Sweep
 from holdfast.arguments import positive_number
+from holdfast.searches.attack import Attack, late
 
 #: temperatures of the soft count, in units of the median margin
 TEMPERATURES = (0.03, 0.1, 0.3, 1.0)
 
 
 def _chosen(
-    attack: Any, budget: int, pick: Any, temperature: float | None = None
+    attack: Attack, budget: int, pick: Any, temperature: float | None = None
 ) -> list[list[int]]:
     """Nested sets, each one candidate longer than the last."""
     chosen: list[int] = []
     sets: list[list[int]] = [[]]
     for _ in range(budget):
+        if late(attack):
+            break
         sweep = attack.sweep(chosen, temperature)
         if not sweep.possible.any():
             break
@@ -39,17 +43,17 @@ def _first_of_the_best(sweep: Sweep) -> int:
     return int(np.argmax(np.where(sweep.possible, sweep.value, -np.inf)))
 
 
-def greedy_count(attack: Any, budget: int, rng: Any) -> list[list[int]]:
+def greedy_count(attack: Attack, budget: int, rng: Any) -> list[list[int]]:
     """The paper's Algorithm 1: most recourses broken, ties to the lowest index."""
     return _chosen(attack, budget, _first_of_the_best)
 
 
-def greedy(attack: Any, budget: int, rng: Any) -> list[list[int]]:
+def greedy(attack: Attack, budget: int, rng: Any) -> list[list[int]]:
     """Most recourses broken, ties to the least margin left."""
     return _chosen(attack, budget, lambda sweep: sweep.best)
 
 
-def greedy_soft(attack: Any, budget: int, rng: Any, temperature: float = 0.3) -> list[list[int]]:
+def greedy_soft(attack: Attack, budget: int, rng: Any, temperature: float = 0.3) -> list[list[int]]:
     """Largest sum of sigmoids; ``temperature`` in units of the median margin."""
     positive_number("temperature", temperature)
     if attack.objective != "outcome":
@@ -58,14 +62,32 @@ def greedy_soft(attack: Any, budget: int, rng: Any, temperature: float = 0.3) ->
     return _chosen(attack, budget, lambda sweep: sweep.best, temperature * scale)
 
 
-def influence(attack: Any, budget: int, rng: Any) -> list[list[int]]:
+def influence(attack: Attack, budget: int, rng: Any) -> list[list[int]]:
     """One-shot: the candidates that are worst alone, softly counted, all at once."""
     soft = median_margin(attack.margins) if attack.objective == "outcome" else None
     sweep = attack.singles(soft)
     return in_turn(attack, sweep.ranked(), budget)
 
 
-def in_turn(attack: Any, order: Iterable[Any], budget: int) -> list[list[int]]:
+def refit(attack: Attack, budget: int, rng: Any) -> list[list[int]]:
+    """One at a time, each the worst of the leaders that were refitted; never less than before."""
+    chosen: list[int] = []
+    sets: list[list[int]] = [[]]
+    reached = -math.inf
+    for _ in range(budget):
+        if late(attack):
+            break
+        sweep = attack.sweep(chosen)
+        if not sweep.possible.any():
+            break
+        chosen = [*chosen, sweep.best]
+        better = sweep.value[sweep.best] >= reached
+        reached = max(reached, float(sweep.value[sweep.best]))
+        sets.append(chosen if better else sets[-1])
+    return sets
+
+
+def in_turn(attack: Attack, order: Iterable[Any], budget: int) -> list[list[int]]:
     """Nested sets in a given order, leaving out what cannot go with those before it."""
     chosen: list[int] = []
     for unit in order:

@@ -12,14 +12,14 @@ import math
 import time
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from holdfast.algebra.boxes import Boxes, boxes
 from holdfast.algebra.rows import Array
 from holdfast.errors import HoldfastError
-from holdfast.searches.attack import Attack
+from holdfast.searches.attack import Attack, ByAlgebra
 from holdfast.searches.best import best
 
 #: sweeps, or refits, up to which all sets are looked at one by one
@@ -31,7 +31,7 @@ _ENTRIES = 4_000_000
 
 
 def optimal(
-    attack: Any, budget: int, rng: Any, time_limit: float = 60.0
+    attack: Attack, budget: int, rng: Any, time_limit: float = 60.0
 ) -> tuple[list[list[int]], Array]:
     """Sets at every budget, and a proven upper bound on the recourses any such set breaks.
 
@@ -43,7 +43,7 @@ def optimal(
     if not isinstance(time_limit, Real) or not time_limit >= 0:
         raise HoldfastError(f"time_limit must be a number of seconds, got {time_limit!r}")
     deadline = time.monotonic() + float(time_limit)
-    exact = isinstance(attack, Attack)
+    exact = attack.sweeps_all
     n = len(attack.units)
     most = float(attack.margins.size) if attack.objective == "outcome" else math.inf
     sets: list[list[int]] = [[]]
@@ -56,9 +56,10 @@ def optimal(
         few = math.comb(n, k - 1) <= _SWEEPS if exact else math.comb(n, k) <= _REFITS
         if exact and not few and attack.objective == "outcome":
             if attack.units.single and n * attack.margins.size <= _ENTRIES:
-                bounds = bounds or boxes(attack.problem.deletions, budget)
+                known = cast(ByAlgebra, attack)
+                bounds = bounds or boxes(known.sweeps.deletions, budget)
                 if k <= bounds.limit:
-                    closed = _branch_and_bound(attack, k, start, deadline, bounds)
+                    closed = _branch_and_bound(known, k, start, deadline, bounds)
             few = closed is None and math.comb(n, k - 1) <= _SWEEPS_WITHOUT_BOX
         if few:
             units, bound = _enumerated(attack, k, start, deadline)
@@ -71,11 +72,11 @@ def optimal(
 
 
 def _enumerated(
-    attack: Any, k: int, start: list[int], deadline: float
+    attack: Attack, k: int, start: list[int], deadline: float
 ) -> tuple[list[int], float | None]:
     """The worst set of ``k`` units, and its value; ``None`` if time ran out first."""
     champion, value = start, attack.value(start)
-    by_sweep = isinstance(attack, Attack)
+    by_sweep = attack.sweeps_all
     for chosen in itertools.combinations(range(len(attack.units)), k - 1 if by_sweep else k):
         if time.monotonic() > deadline:
             return champion, None
@@ -97,7 +98,7 @@ def _enumerated(
 
 
 def _branch_and_bound(
-    attack: Attack, k: int, start: list[int], deadline: float, bounds: Boxes
+    attack: ByAlgebra, k: int, start: list[int], deadline: float, bounds: Boxes
 ) -> tuple[list[int], float]:
     """Best-first over "delete this row" and "keep this row", with boxes for what may follow."""
     q = attack.margins.size
@@ -127,7 +128,7 @@ def _branch_and_bound(
 
 
 def _node(
-    attack: Attack,
+    attack: ByAlgebra,
     gone: Sequence[int],
     kept: frozenset[int],
     left: int,
@@ -135,14 +136,14 @@ def _node(
 ) -> tuple[float, int | None, list[int], int] | None:
     """Upper bound, row to branch on, best set seen here and its count; None if impossible."""
     try:
-        state = attack.problem.state(gone)
+        state = attack.sweeps.state(gone)
     except ValueError:
         return None
     slack = attack.margins - state.base
     open_rows = state.possible.copy()
     open_rows[list(kept)] = False
     candidates = np.flatnonzero(open_rows)
-    C = attack.problem.effects(state)[candidates]
+    C = attack.sweeps.effects(state)[candidates]
     here, reached = list(gone), int(np.sum(slack < 0))
     if candidates.size == 0:
         return float(reached), None, here, reached

@@ -6,14 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-from joblib import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
 from holdfast.algebra.rows import Array, Positions
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.refit import RefitCore
+from holdfast.models.refits import Kept, Refits, broken
 
 
 @dataclass
@@ -95,15 +92,13 @@ class Plan:
         """
         if self._rerun is None or options:
             lists = self.draws if self.draws is not None else [self.sets]
+            kept: Kept = "refitted" if options.get("refit_preprocessing", True) else "kept"
+            start = str(options.get("start", "fitted"))
+            refits = Refits(self.model, self.points, n_jobs, start=start)
             flat = [rows for draw in lists for rows in draw]
-            unique = list({tuple(rows.tolist()): rows for rows in flat}.values())
-            shares = Parallel(n_jobs=n_jobs, prefer="threads")(
-                delayed(_share_broken)(self.model, self.points, self.target, rows, n_jobs, options)
-                for rows in unique
-            )
-            known = {tuple(r.tolist()): s for r, s in zip(unique, shares, strict=True)}
-            table = [[known[tuple(rows.tolist())] for rows in draw] for draw in lists]
-            result: Array = np.mean(table, axis=0)
+            scores = refits.without(flat, preprocessing=kept)
+            shares = broken(scores, self.target).mean(axis=1)
+            result: Array = shares.reshape(len(lists), -1).mean(axis=0)
             if options:
                 return result
             self._rerun = result
@@ -139,7 +134,7 @@ class Plan:
         import matplotlib.pyplot as plt
 
         if ax is None:
-            both = not isinstance(self.model.core, RefitCore)
+            both = self.model.can.predicts
             _, panels = plt.subplots(
                 1, 1 + both, figsize=(5.5 * (1 + both), 4), layout="constrained", squeeze=False
             )
@@ -160,7 +155,7 @@ class Plan:
         """Every recourse's score after the largest deletion, predicted against refitted."""
         drop = self.model.deletions(self.points).effect(self.rows)
         predicted = self.model.scores(self.points) - drop
-        refitted = self.model.without(self.rows).scores(self.points)
+        refitted = Refits(self.model, self.points).without([self.rows])[0]
         ends = [min(predicted.min(), refitted.min()), max(predicted.max(), refitted.max())]
         ax.plot(ends, ends, color="grey", linewidth=0.8)
         ax.plot(predicted, refitted, ".", alpha=0.6)
@@ -169,17 +164,3 @@ class Plan:
         ax.set(
             xlabel=f"score without {len(self.rows)} rows, predicted", ylabel="the same, refitted"
         )
-
-
-def _share_broken(
-    model: ErasableModel,
-    points: Any,
-    target: float,
-    rows: npt.NDArray[np.intp],
-    n_jobs: int,
-    options: dict[str, Any],
-) -> float:
-    if rows.size == 0:
-        return 0.0  # nothing deleted, nothing broken: the points are those that were valid
-    with threadpool_limits(1 if n_jobs != 1 else None, user_api="blas"):
-        return float(np.mean(model.without(rows, **options).scores(points) < target))

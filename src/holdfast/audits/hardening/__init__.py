@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_classifier
 
 from holdfast.algebra.units import Units
 from holdfast.arguments import budget_of, near_name, refuse_unknown_options
-from holdfast.audits.hardening.case import Case, Mitigation, measure, quality
+from holdfast.audits.hardening.comparison import Comparison, Mitigation, measure, quality
 from holdfast.audits.hardening.mitigations import (
     drop_critical,
     honour,
@@ -22,10 +21,9 @@ from holdfast.audits.hardening.mitigations import (
 )
 from holdfast.audits.hardening.private import private
 from holdfast.audits.hardening.result import Hardening
-from holdfast.audits.refits import Progress
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
-from holdfast.models.refit import RefitCore
+from holdfast.models.refits import Progress
 from holdfast.recourse import check_settings, find_recourse, posed, target_of
 from holdfast.recourse.result import Recourse
 
@@ -139,7 +137,7 @@ proven.
     if not given.valid.any():
         why = f"; the first: {given.reason.iloc[0]}" if len(given) else ""
         raise HoldfastError(f"nobody has a recourse to harden{why}")
-    case = Case(
+    case = Comparison(
         model=model,
         people=given.people,
         given=given,
@@ -184,8 +182,8 @@ def _check_holdout(model: ErasableModel, holdout: Any) -> None:
         raise HoldfastError(
             f"holdout must have a label for every row, got {len(X)} rows and {len(y)} labels"
         )
-    if is_classifier(model._final):
-        known = np.asarray(model._final.classes_).tolist()
+    known = model.classes
+    if known is not None:
         strange = [label for label in np.asarray(y).tolist() if label not in known]
         if strange:
             raise HoldfastError(
@@ -199,13 +197,13 @@ def _cheapest_method(
     model: ErasableModel, people: Any, target: float, actionability: Any, cost: str
 ) -> str:
     """The method without which extra costs would be measured against needlessly dear recourse."""
-    if isinstance(model.core, RefitCore):
+    if not model.can.gradients:
         return "growing-spheres"
     problem, _, _ = posed(model, people, target, actionability, 0.0, cost)
     return "actionable" if problem.affine is not None and cost == "l1" else "scfe"
 
 
-def _note_destroyed(made: list[Mitigation], case: Case) -> None:
+def _note_destroyed(made: list[Mitigation], case: Comparison) -> None:
     """Say where a mitigation leaves little of the model."""
     as_it_is = quality(Mitigation("", "", case.model, case.people), case)
     for each in made:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from holdfast.algebra.rows import Array, Positions
-from holdfast.errors import HoldfastError, SingularDeletionError
+from holdfast.errors import SingularDeletionError
 from holdfast.models.erasable import ErasableModel
+from holdfast.models.refits import Refits
 from holdfast.recourse.problem import Affine, Problem
 
 
@@ -88,13 +89,12 @@ class Cuts:
         key = ("refit", *sorted(rows.tolist()))
         if key in self.seen:
             return
-        try:
-            refit = self.model.without(rows)
-            probe = refit.scores(self._probes.table)
-            own = refit.scores(self.problem.table(self.problem.factual))
-        except HoldfastError:  # a category is gone, and with it a score
-            return
-        self._keep(key, rows, probe, own)
+        people = self.problem.table(self.problem.factual)
+        probe, own = (
+            Refits(self.model, table).without([rows])[0] for table in (self._probes.table, people)
+        )
+        if np.isfinite(probe).all() and np.isfinite(own).all():  # a category may be gone
+            self._keep(key, rows, probe, own)
 
     def _keep(self, key: Any, rows: Positions, probed: Array, own: Array) -> int:
         self.seen[key] = len(self.rows)

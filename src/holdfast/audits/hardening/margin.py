@@ -34,6 +34,7 @@ from holdfast.algebra.rows import Array, Mask, Positions
 from holdfast.audits.hardening.cuts import Cuts
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
+from holdfast.models.refits import Refits, broken
 from holdfast.proofs import certify
 from holdfast.recourse import checked, find_recourse, posed
 from holdfast.recourse.actionable import actionable, program
@@ -207,7 +208,7 @@ class CuttingPlanes:
     def against_refits(self) -> Positions:
         """The strongest attack found, with the preprocessing refitted too; whom it breaks."""
         fine = np.flatnonzero(self.reasons == "")
-        if self.model._preprocessing is None or fine.size == 0:
+        if self.model.preprocessing is None or fine.size == 0:
             return np.zeros(0, dtype=np.intp)
         points = self.problem.take(fine).table(self.Z[fine])
         plan = search(self.model, points, self.target, self.survive)
@@ -226,8 +227,8 @@ class CuttingPlanes:
         for start in range(0, people.size, 256):
             some = people[start : start + 256]
             short = self.cuts.scores(self.Z[some], some) < self.target
-            for j, broken in zip(some.tolist(), short, strict=True):
-                new = [int(c) for c in np.flatnonzero(broken) if int(c) not in self.mine[j]]
+            for j, below in zip(some.tolist(), short, strict=True):
+                new = [int(c) for c in np.flatnonzero(below) if int(c) not in self.mine[j]]
                 if new:
                     self.mine[j] += new[:4]
                     moved.append(j)
@@ -352,8 +353,7 @@ def _survives(model: ErasableModel, given: Recourse, target: float, survive: int
         return fine
     places = np.flatnonzero(fine & (given.score.to_numpy() >= target))
     plan = search(model, given, target, survive, unit=unit)
-    for rows in plan.sets[1:]:
-        if rows.size:
-            after = model.without(rows).scores(given.points.iloc[places])
-            fine[places[after < target]] = False
+    refits = Refits(model, given.points.iloc[places])
+    for after in refits.without([rows for rows in plan.sets[1:] if rows.size]):
+        fine[places[broken(after, target)]] = False
     return fine

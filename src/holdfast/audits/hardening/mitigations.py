@@ -12,15 +12,16 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
 
 from holdfast.algebra.units import Units
-from holdfast.audits.hardening.case import Case, Mitigation, promised
+from holdfast.audits.hardening.comparison import Comparison, Mitigation, promised
 from holdfast.audits.hardening.margin import margins
 from holdfast.audits.hardening.robust import deletion_aware, worst_case_ball
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.models.refit import RefitCore
+from holdfast.models.refits import Refits, broken
 from holdfast.searches import search
+from holdfast.shared_state import quiet
 
 #: how much stronger each step of the regularisation path is
 STRONGER = (10.0, 100.0, 1000.0)
@@ -37,26 +38,26 @@ PENALTIES: dict[type, str] = {
 RIDGE_SHARE = 1e-4
 
 
-def honour(case: Case) -> list[Mitigation]:
+def honour(case: Comparison) -> list[Mitigation]:
     """Keep every promise whatever the refitted model says: who is granted against it?"""
     made = promised("honour", "", case.model, case.given, case)
     if len(made.points):
         plan = search(
             case.model, made.points, case.target, case.survive, unit=case.unit, random_state=0
         )
-        after = case.model.without(plan.rows).scores(made.points)
-        below = case.target - after[after < case.target]
+        after = Refits(case.model, made.points).without([plan.rows])[0]
+        below = case.target - after[broken(after, case.target)]
         deviations = below / case.model.score_unit
         made.note = (
             f"the worst {case.survive} deletions leave {below.size} of {len(made.points)} people "
             "granted against the refitted model"
         )
         if below.size:
-            made.note += f", by {np.median(deviations):.2g} deviations of the score (median)"
+            made.note += f", by {np.nanmedian(deviations):.2g} deviations of the score (median)"
     return [made]
 
 
-def uniform(case: Case) -> list[Mitigation]:
+def uniform(case: Comparison) -> list[Mitigation]:
     """The same larger overshoot for everybody: the yardstick."""
     made = []
     for overshoot in (0.05, 0.2):
@@ -65,7 +66,7 @@ def uniform(case: Case) -> list[Mitigation]:
     return made
 
 
-def margin(case: Case) -> list[Mitigation]:
+def margin(case: Comparison) -> list[Mitigation]:
     """For everybody the cheapest recourse that provably survives."""
     found = margins(
         case.model,
@@ -82,7 +83,7 @@ def margin(case: Case) -> list[Mitigation]:
     given = found.given
     short = ~given.valid.to_numpy()
     note = found.method
-    if case.model._preprocessing is not None and found.proven:
+    if case.model.preprocessing is not None and found.proven:
         note += "; proven with the preprocessing kept, tried by attacks with it refitted"
     if short.any():
         note += f"; {int(short.sum())} people have none: {given.reason[short].iloc[0]}"
@@ -91,7 +92,7 @@ def margin(case: Case) -> list[Mitigation]:
     return [made]
 
 
-def drop_critical(case: Case, m: int = 15, rounds: int = 2) -> list[Mitigation]:
+def drop_critical(case: Comparison, m: int = 15, rounds: int = 2) -> list[Mitigation]:
     """The paper's onion: remove the ``m`` most critical rows, refit, and again."""
     if m < 1 or rounds < 1:
         raise HoldfastError(f"m and rounds must be at least 1, got {m!r} and {rounds!r}")
@@ -100,7 +101,7 @@ def drop_critical(case: Case, m: int = 15, rounds: int = 2) -> list[Mitigation]:
     for turn in range(1, rounds + 1):
         if not given.valid.any() or m >= len(Units(model.rows, case.unit)):
             break
-        method = "best" if isinstance(model.core, RefitCore) else "greedy"
+        method = "greedy" if model.can.predicts else "best"
         rows = search(model, given, case.target, m, method, unit=case.unit).rows
         model = model.without(rows)
         given = case.recourse(model)
@@ -112,7 +113,7 @@ def drop_critical(case: Case, m: int = 15, rounds: int = 2) -> list[Mitigation]:
     return made
 
 
-def regularise(case: Case) -> list[Mitigation]:
+def regularise(case: Comparison) -> list[Mitigation]:
     """More ridge, a smaller C, a larger β: steadier, and worse at predicting."""
     made = []
     for factor in STRONGER:
@@ -147,22 +148,19 @@ def _stronger(model: ErasableModel, factor: float) -> tuple[Any, str]:
 
 
 def _refitted(model: ErasableModel, estimator: Any) -> ErasableModel:
-    import warnings
-
-    X = model._queries(model.X, "X")
+    X = model.queries(model.X, "X")
     extra = {}
     if model.sample_weight is not None:
         step = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
         extra = {f"{step}sample_weight": model.sample_weight}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet:
         fitted = estimator.fit(X, model.y, **extra)
         return erasable(
             fitted, model.X, model.y, model.rows.subjects, model.sample_weight, model.favourable
         )
 
 
-def robust_recourse(case: Case) -> list[Mitigation]:
+def robust_recourse(case: Comparison) -> list[Mitigation]:
     """Published baselines: ROAR's ball of weights, and the deletion-aware recourse."""
     made = []
     for radius in (0.01, 0.05, 0.2):
@@ -173,7 +171,7 @@ def robust_recourse(case: Case) -> list[Mitigation]:
     return made
 
 
-def _at(case: Case, points: Any, setting: str) -> Mitigation:
+def _at(case: Comparison, points: Any, setting: str) -> Mitigation:
     fine = case.model.scores(points) >= case.target if len(points) else np.zeros(0, dtype=bool)
     served = int(fine.sum()) / max(len(case.people), 1)
     return Mitigation("robust-recourse", setting, case.model, points[fine], served)

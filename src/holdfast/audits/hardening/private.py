@@ -21,7 +21,6 @@ erased.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,15 +32,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 from holdfast.algebra.rows import Array
-from holdfast.audits.hardening.case import Case, Mitigation
+from holdfast.audits.hardening.comparison import Comparison, Mitigation
 from holdfast.audits.hardening.cuts import Probes
-from holdfast.audits.refits import scores_or_nan
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.models.linear import LinearCore
-from holdfast.models.logistic import LogisticCore
+from holdfast.models.refits import scores_or_nan
 from holdfast.recourse import posed
 from holdfast.recourse.actionable import program
+from holdfast.shared_state import quiet
 
 #: privacy budgets, from weak to strong
 EPSILONS = (100.0, 10.0, 1.0)
@@ -52,13 +50,13 @@ LAMBDA = 0.01
 
 
 def private(
-    case: Case, epsilons: Sequence[float] = EPSILONS, draws: int = DRAWS
+    case: Comparison, epsilons: Sequence[float] = EPSILONS, draws: int = DRAWS
 ) -> list[Mitigation]:
     """ε-differentially private training on a path of ε, several draws of the noise each."""
     if not all(np.isfinite(e) and e > 0 for e in epsilons) or draws < 1:
         raise HoldfastError(f"epsilons must be above 0 and draws at least 1, got {epsilons!r}")
     base = case.model
-    if not isinstance(base.core, LinearCore | LogisticCore):
+    if base.can.form not in ("linear", "smooth"):
         raise UnsupportedModelError(
             "differentially private training is offered for linear and logistic models only; a "
             "network trained privately elsewhere can be audited like any other model"
@@ -99,25 +97,24 @@ class Release:
         strength = LAMBDA * len(Z) * radius**2  # weights of scaled rows are radius times these
         last: Any = Ridge(alpha=strength, fit_intercept=False)
         y, half, middle = base.y, 1.0, 0.0
-        if isinstance(base.core, LogisticCore):
+        if base.classes is not None:
             last = LogisticRegression(C=1.0 / strength, tol=1e-8, max_iter=10_000)
             last.set_params(fit_intercept=False)
         else:
             labels = np.asarray(base.y, dtype=float)
             middle = float((labels.max() + labels.min()) / 2)
             y, half = labels - middle, float((labels.max() - labels.min()) / 2) or 1.0
-        steps = clone(base.estimator).steps[:-1] if base._preprocessing is not None else []
+        steps = clone(base.estimator).steps[:-1] if base.preprocessing is not None else []
         estimator = Pipeline([*steps, ("constant", PolynomialFeatures(1)), ("private", last)])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fitted = estimator.fit(base._queries(base.X, "X"), y)
+        with quiet:
+            fitted = estimator.fit(base.queries(base.X, "X"), y)
             model = erasable(fitted, base.X, y, base.rows.subjects, None, base.favourable)
-        return cls(model, base._sign * middle, half / radius)
+        return cls(model, base.sign * middle, half / radius)
 
     def noise(self, rng: Any, epsilon: float) -> Array:
         """Noise for every weight, in the units of the features."""
         n, d = self.model.rows.n, self.model.last_step.X.shape[1]
-        return self.unit * _noise(rng, epsilon, n, d, isinstance(self.model.core, LogisticCore))
+        return self.unit * _noise(rng, epsilon, n, d, self.model.classes is not None)
 
     def offset(self, noise: Array) -> Callable[[Any], Array]:
         """What that noise, and the middle of the labels, add to the model's scores."""
@@ -133,7 +130,7 @@ def _noise(rng: Any, epsilon: float, n: int, d: int, logistic: bool) -> Array:
     return noise
 
 
-def _at(case: Case, release: Release, epsilon: float, draw: int, rng: Any) -> Mitigation:
+def _at(case: Comparison, release: Release, epsilon: float, draw: int, rng: Any) -> Mitigation:
     """Recourse by the noisy model, for the same people."""
     model, offset = release.model, release.offset(release.noise(rng, epsilon))
     people = case.people[np.isfinite(scores_or_nan(model, case.people))]

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_classifier
 
-from holdfast.audits.hardening.case import Case, Mitigation
+from holdfast.audits.hardening.comparison import Comparison, Mitigation
 from holdfast.files import Outputs
 from holdfast.report.schema import FEWEST, HardeningLine, HardeningPart
 from holdfast.report.words import percent
@@ -40,7 +39,7 @@ class Hardening:
     recommendation : str
     """
 
-    case: Case = field(repr=False)
+    case: Comparison = field(repr=False)
     made: list[Mitigation] = field(repr=False)
     skipped: dict[str, str]
 
@@ -90,7 +89,7 @@ class Hardening:
     def _proven(self, line: Any, any_k: str) -> str:
         count = len(self.mitigations[line["mitigation"]].points)
         frozen = ""
-        if self.case.model._preprocessing is not None:
+        if self.case.model.preprocessing is not None:
             frozen = " with the preprocessing kept, and confirmed by attacks with it refitted"
         served = ""
         if line["served"] < 1:
@@ -107,7 +106,7 @@ class Hardening:
         for row in [] if few else self.table.to_dict(orient="records"):
             known = {k: _known(v) for k, v in row.items() if k not in ("people", "note")}
             lines.append(HardeningLine.model_validate({**known, "proven": bool(row["proven"])}))
-        quality = "area under the ROC curve" if is_classifier(self.case.model._final) else "R²"
+        quality = "area under the ROC curve" if self.case.model.classes is not None else "R²"
         return HardeningPart(
             survive=self.case.survive,
             recommendation=None if few else self.recommendation,

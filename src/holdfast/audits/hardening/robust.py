@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast.algebra.rows import Array, Positions
-from holdfast.audits.hardening.case import Case
+from holdfast.audits.hardening.comparison import Comparison
 from holdfast.audits.hardening.cuts import Cuts
 from holdfast.audits.hardening.margin import cheapest_point, worst_alone
 from holdfast.errors import UnsupportedModelError
@@ -32,7 +32,7 @@ from holdfast.recourse.problem import Affine, Problem
 TURNS = 10
 
 
-def _linear(case: Case) -> tuple[Problem, Positions]:
+def _linear(case: Comparison) -> tuple[Problem, Positions]:
     if case.cost != "l1":
         raise UnsupportedModelError("the published baselines are worked out for the l1 cost")
     problem, known, _ = posed(
@@ -46,7 +46,7 @@ def _linear(case: Case) -> tuple[Problem, Positions]:
     return problem, np.arange(len(problem))
 
 
-def worst_case_ball(case: Case, radius: float) -> pd.DataFrame:
+def worst_case_ball(case: Comparison, radius: float) -> pd.DataFrame:
     """ROAR: recourse that holds for every weight vector within ``radius`` deviations."""
     problem, able = _linear(case)
     assert problem.affine is not None
@@ -77,7 +77,7 @@ def worst_case_ball(case: Case, radius: float) -> pd.DataFrame:
     return _table(problem, out, kept)
 
 
-def deletion_aware(case: Case) -> pd.DataFrame:
+def deletion_aware(case: Comparison) -> pd.DataFrame:
     """Recourse against the ``k`` most influential rows of the present point, alternating."""
     problem, able = _linear(case)
     cuts = Cuts(case.model, problem)

@@ -5,8 +5,6 @@ Set up once and shared by all figures, methods and overshoots that need it.
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,15 +20,13 @@ from holdfast.datasets import load_dataset
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.models.kernel import KernelCore
-from holdfast.models.logistic import LogisticCore
-from holdfast.models.network import NetworkCore
 from holdfast.paper.settings import DELETIONS, FOLDS, Scale
 from holdfast.recourse import find_recourse
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search
 from holdfast.searches.plan import Plan
+from holdfast.shared_state import quiet
 
 REGRESSORS = ("linear", "ntk")
 #: a lighter portfolio than the search's default, which takes three times as long
@@ -61,7 +57,7 @@ def estimator(model: str, data: str) -> Any:
 
 
 @dataclass
-class Case:
+class Setup:
     """A fitted model, the people of the test part, and the score they need.
 
     Attributes
@@ -127,7 +123,7 @@ class Case:
         """A search on some recourses: the paper's by the jackknife, ``best`` by what is better."""
         approximation = None
         if not self.model.exact:
-            better = self.model.core.approximations[0]
+            better = self.model.can.predictions[0]
             approximation = "jackknife" if method == "greedy-count" else better
         return search(
             self.model,
@@ -172,10 +168,9 @@ class Case:
         vanish; with ``refit``, those of ``refit_at`` deletions are refitted in full. Networks are
         refitted, from the fitted weights, at those only: elsewhere NaN.
         """
-        core = self.model.core
-        if isinstance(core, KernelCore):
+        if self.model.can.refit == "cubic":
             return self._kernel_after(points, sets, refit)
-        if isinstance(core, NetworkCore):
+        if self.model.can.refit == "training":
             scores = np.full((len(sets), len(points)), np.nan)
             how = ["predicted"] * len(sets)
             for j, rows in enumerate(sets):
@@ -183,15 +178,15 @@ class Case:
                     scores[j] = self._network(rows).scores(points)
                     how[j] = "refit, warm"
             return scores, how
-        if isinstance(core, LogisticCore):
-            x = self.model.features(points)
+        if self.model.can.form == "smooth":
+            x, core = self.model.features(points), self.model.form("smooth")
             return np.stack([core.scores_at(self._fit(s), x) for s in sets]), ["refit"] * len(sets)
         return np.stack([self._fit(s).predict(points) for s in sets]), ["refit"] * len(sets)
 
     def _kernel_after(
         self, points: pd.DataFrame, sets: Sequence[Positions], refit: bool
     ) -> tuple[Array, list[str]]:
-        core: Any = self.model.core
+        core = self.model.form("kernel")
         known = self._refits
         new = [s for s in sets if ("residual", *s.tolist()) not in known]
         if new:
@@ -215,8 +210,8 @@ class Case:
         """A fit from scratch without some rows: an estimator, or a logistic one's parameters."""
         key = tuple(sorted(rows.tolist()))
         if key not in self._refits:
-            if isinstance(self.model.core, LogisticCore):
-                self._refits[key] = self.model.core.optimum_without(rows)
+            if self.model.can.form == "smooth":
+                self._refits[key] = self.model.form("smooth").optimum_without(rows)
             else:
                 keep = np.setdiff1d(np.arange(self.model.rows.n), rows)
                 fresh = clone(self.model.estimator)
@@ -231,7 +226,7 @@ class Case:
 
     def forget_refits(self) -> None:
         """Give back the memory of refitted networks that no other cell is likely to ask for."""
-        if isinstance(self.model.core, NetworkCore):
+        if self.model.can.refit == "training":
             shared = {tuple(sorted(s.tolist())) for draw in self._random or [] for s in draw}
             self._refits = {key: fit for key, fit in self._refits.items() if key in shared}
 
@@ -239,7 +234,7 @@ class Case:
         """Random deletions of 1 … 14 rows, the same for everything asked of this case."""
         if self._random is None:
             many = self.scale.draws
-            if isinstance(self.model.core, NetworkCore):
+            if self.model.can.refit == "training":
                 many = self.scale.network_draws
             orders = [
                 np.random.default_rng([7, draw]).permutation(self.model.rows.n)
@@ -253,27 +248,25 @@ class Case:
 
         Kernel models: refitted, or the shortened solution, its residual checked. Others: refitted.
         """
-        core = self.model.core
-        if not isinstance(core, KernelCore):
+        if self.model.can.refit != "cubic":
             return self.model.without(rows)
-        model = copy.copy(self.model)
+        core = self.model.form("kernel")
         if not refit:
             sums, biases = core.fits_without([rows])
             if np.isfinite(biases[0]):
-                model.core = core.with_fit(sums[:, 0], float(biases[0]))
-                return model
+                return self.model.with_core(core.with_fit(sums[:, 0], float(biases[0])))
         fitted = self._fit(rows)
         dual = np.zeros(self.model.rows.n)
         dual[np.setdiff1d(np.arange(dual.size), rows)] = fitted.dual_coef_
-        model.core = core.with_fit(core.summed(dual), float(getattr(fitted, "intercept_", 0.0)))
-        return model
+        bias = float(getattr(fitted, "intercept_", 0.0))
+        return self.model.with_core(core.with_fit(core.summed(dual), bias))
 
-    def without(self, rows: Positions) -> Case:
+    def without(self, rows: Positions) -> Setup:
         """The same case with some rows never trained on."""
         keep = np.setdiff1d(np.arange(self.model.rows.n), rows)
         X, y = self.model.X.iloc[keep], self.model.y[keep]
         fitted = clone(self.model.estimator).fit(X, y)
-        return Case(
+        return Setup(
             self.data,
             erasable(fitted, X, y),
             self.people,
@@ -284,7 +277,7 @@ class Case:
         )
 
 
-def set_up(data: str, model: str, split: int, scale: Scale, threads: int, path: Any) -> Case:
+def set_up(data: str, model: str, split: int, scale: Scale, threads: int, path: Any) -> Setup:
     """Load, split, encode and fit."""
     task = "regression" if model in REGRESSORS else "classification"
     found = load_dataset(data, task, path=path)
@@ -296,8 +289,7 @@ def set_up(data: str, model: str, split: int, scale: Scale, threads: int, path: 
     if task == "regression":
         # relative to the target: the NTK has no bias, and the paper's bounds are for target 0
         y = y.astype(float) - float(np.median(y))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet:
         fitted = estimator(model, data).fit(X, y)
         made = erasable(fitted, X, y)
     target, target_is = 0.0, "median label" if task == "regression" else "even odds"
@@ -307,7 +299,7 @@ def set_up(data: str, model: str, split: int, scale: Scale, threads: int, path: 
         target, target_is = float(np.median(made.training_scores)), "median score"
     most = scale.people if split == 0 else scale.split_people
     below = np.flatnonzero(made.scores(people) < target)[:most]
-    return Case(data, made, people.iloc[below], target, target_is, scale, threads, below_even_odds)
+    return Setup(data, made, people.iloc[below], target, target_is, scale, threads, below_even_odds)
 
 
 def folds(q: int) -> list[Positions]:

@@ -8,24 +8,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_classifier
 from sklearn.metrics import r2_score, roc_auc_score
 
 from holdfast.algebra.rows import Array, take
 from holdfast.algebra.units import Units
-from holdfast.audits.refits import Progress, Refits, scores_or_nan
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
+from holdfast.models.refits import Progress, Refits, broken, scores_or_nan
 from holdfast.proofs import certify
 from holdfast.recourse import find_recourse
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search
-from holdfast.searches.attack import Attack
+from holdfast.searches.attack import AlgebraAttack
 from holdfast.searches.best import best
 
 
 @dataclass
-class Case:
+class Comparison:
     """People, what they were promised, and the question: does it survive ``survive`` deletions?
 
     Attributes
@@ -113,7 +112,7 @@ class Mitigation:
 
 
 def promised(
-    name: str, setting: str, model: ErasableModel, given: Recourse, case: Case, **more: Any
+    name: str, setting: str, model: ErasableModel, given: Recourse, case: Comparison, **more: Any
 ) -> Mitigation:
     """A mitigation from recourses found for the people of the case."""
     points = given.points[given.valid]
@@ -122,7 +121,7 @@ def promised(
     return Mitigation(name, setting, model, points, served, **more)
 
 
-def measure(made: Mitigation, case: Case) -> None:
+def measure(made: Mitigation, case: Comparison) -> None:
     """Attack, refit, certify, price and score one way of doing it."""
     points = made.points
     line: dict[str, Any] = {
@@ -148,7 +147,7 @@ def measure(made: Mitigation, case: Case) -> None:
     made.measured = line
 
 
-def _costs(made: Mitigation, case: Case) -> tuple[Array, Array]:
+def _costs(made: Mitigation, case: Comparison) -> tuple[Array, Array]:
     """What it costs people now and before; nothing for those the model already says yes to."""
     base = case.given
     yes = _scored(made, case.people) >= case.target
@@ -168,7 +167,7 @@ def _scored(made: Mitigation, people: pd.DataFrame) -> Array:
     return scores
 
 
-def _broken(made: Mitigation, case: Case) -> Array:
+def _broken(made: Mitigation, case: Comparison) -> Array:
     """The share the strongest attack found breaks at every budget, by refitting."""
     points, model = made.points, made.model
     if made.offset is None:
@@ -186,7 +185,7 @@ def _broken(made: Mitigation, case: Case) -> Array:
         fine = np.flatnonzero(margins >= 0)
         points = take(points, fine)
         units = Units(model.rows, case.unit)
-        attack = Attack(model, points, margins[fine], units)
+        attack = AlgebraAttack(model.deletions(points), margins[fine], units)
         rng = np.random.default_rng(case.random_state)
         sets = [units.rows(s) for s in best(attack, case.max_deletions, rng)]
         sets += [sets[-1]] * (case.max_deletions + 1 - len(sets))
@@ -194,12 +193,12 @@ def _broken(made: Mitigation, case: Case) -> Array:
     after = refits.without(sets, f"{made.name} {made.setting}".strip())
     if made.offset is not None:
         after = after + made.offset(points)[None, :]
-    shares: Array = np.mean(after < case.target, axis=1)
+    shares: Array = np.mean(broken(after, case.target), axis=1)
     shares[0] = 0.0
     return shares
 
 
-def _certified_share(made: Mitigation, case: Case) -> float:
+def _certified_share(made: Mitigation, case: Comparison) -> float:
     if made.offset is not None:
         return float("nan")
     try:
@@ -213,14 +212,14 @@ def _certified_share(made: Mitigation, case: Case) -> float:
     return float((proof["certified"] >= case.survive).mean())
 
 
-def quality(made: Mitigation, case: Case) -> float:
+def quality(made: Mitigation, case: Comparison) -> float:
     """R² of a regressor, the area under the ROC curve of a classifier, on rows held out."""
     if case.holdout is None:
         return float("nan")
     X, y = case.holdout
     model = made.model
     scores = made.scores(model, X)
-    if is_classifier(model._final):
+    if model.classes is not None:
         good = np.asarray(y) == model.favourable
         return float(roc_auc_score(good, scores)) if 0 < good.mean() < 1 else float("nan")
-    return float(r2_score(model._sign * np.asarray(y, dtype=float), scores))
+    return float(r2_score(model.sign * np.asarray(y, dtype=float), scores))

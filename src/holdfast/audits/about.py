@@ -1,0 +1,65 @@
+"""What is known of the files behind a report, and which remarks about them may be shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark about the data or the model.
+
+    Attributes
+    ----------
+    text : str
+    shareable : bool
+        Whether it may stand in the report that is shared; others are for whoever runs the command.
+    """
+
+    text: str
+    shareable: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass
+class About:
+    """What the report's last section says of where things came from.
+
+    Attributes
+    ----------
+    table, table_sha256, model_sha256 : str or None
+        The training file's name; hashes of the files.
+    preprocessing : list of str
+        What stands before the model, in words.
+    method : str or None
+        How recourses were made.
+    expired, not_yet_issued : int
+        Promises left out for their dates.
+    issued_under : dict or None
+        Promises by the model they were made under.
+    rate, horizon : str or None
+        How many erasures are expected, as it was asked.
+    settings : dict
+        Settings beside the audit's own.
+    notes : list of Note
+    """
+
+    table: str | None = None
+    table_sha256: str | None = None
+    model_sha256: str | None = None
+    preprocessing: list[str] = field(default_factory=list)
+    method: str | None = None
+    expired: int = 0
+    not_yet_issued: int = 0
+    issued_under: dict[str, int | None] | None = None
+    rate: str | None = None
+    horizon: str | None = None
+    settings: dict[str, str | int | float | bool | None] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+    @property
+    def shared_notes(self) -> list[str]:
+        """The remarks that may be shared."""
+        return [note.text for note in self.notes if note.shareable]

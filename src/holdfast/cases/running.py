@@ -1,0 +1,189 @@
+"""What users ask of a case: audited, hardened, or without some people. No options, no screens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.audits import audit
+from holdfast.audits.hardening import harden
+from holdfast.audits.hardening.result import Hardening
+from holdfast.audits.impacts import Impact, impact
+from holdfast.audits.likelihood import erasures_in
+from holdfast.audits.result import Audit
+from holdfast.cases.files import belongs_to, ids_in
+from holdfast.cases.loading import Case
+from holdfast.cases.settings import Settings, threshold
+from holdfast.errors import HoldfastError
+from holdfast.models.refits import Progress
+from holdfast.recourse.actionability import Actionability
+
+
+def check_audit(settings: Settings) -> None:
+    """Refuse what an audit cannot do, before any work is done."""
+    for name in ("fail_above", "fail_unproven"):
+        threshold(getattr(settings, name), name, settings.max_deletions)
+    if (settings.rate is None) != (settings.horizon is None):
+        raise HoldfastError("⟦rate⟧ and ⟦horizon⟧ go together: 40/week for 26w")
+    if settings.rate is not None:
+        erasures_in(settings.rate, str(settings.horizon))
+
+
+def audit_case(settings: Settings, case: Case, progress: Progress | None = None) -> Audit:
+    """The audit the settings ask for, hardening included where it is asked for."""
+    above, unproven = (
+        threshold(getattr(settings, name), name, settings.max_deletions)
+        for name in ("fail_above", "fail_unproven")
+    )
+    erasures = None
+    if settings.rate is not None:
+        erasures = erasures_in(settings.rate, str(settings.horizon))
+    case.about.rate, case.about.horizon = settings.rate, settings.horizon
+    case.about.settings = {"overshoot": settings.overshoot, "jobs": settings.jobs}
+    result = audit(
+        case.model,
+        case.given,
+        case.target,
+        settings.max_deletions,
+        settings.certify,
+        settings.seed,
+        search=settings.search,
+        unit=unit_of(settings),
+        draws=settings.draws,
+        erasures=erasures,
+        cohorts=_cohorts(settings, case),
+        at=(above or unproven or (0, None))[1],
+        time_limit=settings.time_limit,
+        quick=settings.quick,
+        n_jobs=settings.jobs,
+        progress=progress,
+        about=case.about,
+    )
+    if settings.survive is not None:
+        result.hardening = harden_case(settings, case, progress)
+    return result
+
+
+def harden_case(
+    settings: Settings, case: Case, progress: Progress | None = None, of_the_audit: bool = True
+) -> Hardening:
+    """Every mitigation measured on the same people; the baseline is what was audited."""
+    return harden(
+        case.model,
+        case.given.people,
+        case.target,
+        settings.survive or 3,
+        _labelled(case),
+        mitigations=settings.mitigation or None,
+        actionability=case.given.actionability,
+        overshoot=settings.overshoot,
+        method=settings.method,
+        cost=settings.cost,
+        unit=unit_of(settings),
+        max_deletions=settings.max_deletions,
+        given=case.given if of_the_audit else None,
+        random_state=settings.seed,
+        n_jobs=settings.jobs,
+        progress=progress,
+    )
+
+
+def unit_of(settings: Settings) -> str:
+    """What one erasure removes: people where they are known, else rows."""
+    return settings.unit or ("subject" if settings.subject else "row")
+
+
+def _cohorts(settings: Settings, case: Case) -> Any:
+    if settings.cohort is None:
+        return None
+    return case.train.raw[settings.cohort].iloc[case.training].to_numpy()
+
+
+def _labelled(case: Case) -> tuple[Any, Any] | None:
+    """People whose outcome is known and who were not trained on: models are judged by them."""
+    people, trained = case.people, set(case.train.X.index[case.training])
+    if people.label is None or case.labels is None or people.X.index.isin(list(trained)).any():
+        return None
+    known = people.X.index.isin(case.train.X.index) & people.label.notna().to_numpy()
+    if not known.any():
+        return None
+    rows = case.train.X.index.get_indexer(people.X.index[known])
+    return people.X[known], case.labels.values[rows]
+
+
+def requested(settings: Settings) -> list[str]:
+    """Whom to erase: each word a file of ids where there is such a file, else an id."""
+    if settings.id is None and settings.subject is None:
+        raise HoldfastError("people are erased by id: say which column with ⟦id⟧ or ⟦subject⟧")
+    if not settings.erase:
+        raise HoldfastError("nobody is to be erased: name ids, or files of ids, with ⟦erase⟧")
+    ids: list[str] = []
+    for word in settings.erase:
+        path = Path(word)
+        try:
+            is_path = path.exists()
+        except OSError:
+            is_path = False
+        if is_path and path.is_dir():
+            raise HoldfastError(
+                f"⟦erase⟧ {word!r} is a directory: an id or a file of ids is wanted"
+            )
+        ids += ids_in(path, settings) if is_path else [word]
+    return list(dict.fromkeys(ids))
+
+
+def erase_from_case(
+    settings: Settings, case: Case, ids: list[str], progress: Progress | None = None
+) -> tuple[Impact, Any]:
+    """What honouring some requests does, and the rows of the file that go."""
+    tell: Progress = progress or (lambda stage, done, total: None)
+    tell("refits without them", 0, 1)
+    inside, rows = _inside(case, ids)
+    found = impact(
+        case.model,
+        case.given,
+        inside,
+        case.target,
+        own=_of_the_erased(case, rows),
+        overshoot=max(settings.overshoot, case.given.overshoot),
+        actionability=_rules_without(settings, case, inside),
+        start="scratch" if settings.from_scratch else "fitted",
+        random_state=settings.seed,
+    )
+    tell("refits without them", 1, 1)
+    return found, np.union1d(rows, case.gone)
+
+
+def _inside(case: Case, ids: list[str]) -> tuple[list[str], Any]:
+    """The ids with training rows, and the file's rows of everybody named; strangers are refused."""
+    known = set(case.names)
+    unknown = [name for name in ids if name not in known]
+    if unknown:
+        raise HoldfastError(
+            f"unknown id {unknown[0]!r} ({len(unknown)} of {len(ids)} unknown; no file of that "
+            "name is there either): nothing was done"
+        )
+    wanted = set(ids)
+    rows = np.flatnonzero([name in wanted for name in case.names])
+    fitted = {case.names[row] for row in case.training}
+    inside = [name for name in ids if name in fitted]
+    if not inside:
+        raise HoldfastError("all of them were erased before: there is nothing left to erase")
+    return inside, rows
+
+
+def _of_the_erased(case: Case, rows: Any) -> Any:
+    """Which promises were given to those who are erased."""
+    gone = case.people.X.index[belongs_to(case.people, case.train, rows)]
+    return case.given.people.index.isin(list(gone))
+
+
+def _rules_without(settings: Settings, case: Case, inside: list[str]) -> Any:
+    """Inferred rules are inferred again, so that no bound is an erased person's value."""
+    if settings.actionability != "infer":
+        return None
+    model = case.model
+    keep = np.setdiff1d(np.arange(model.rows.n), model.positions_of(inside))
+    return Actionability.infer(model.frame.iloc[keep])

@@ -1,0 +1,314 @@
+"""Scores without some rows: one service for everybody who asks.
+
+Two ways lead to them. ``by="estimator"`` fits the estimator itself again, preprocessing and all:
+the ground truth that confirms what is printed. ``by="solver"`` finds the same optimum with the
+family's own solver, where it has one (``model.can.solves``): the same numbers (a test holds them to
+1e-8) at a fraction of the cost; where there is none it is the estimator too.
+
+One rule for what cannot be scored: a point that the refitted pipeline refuses (it has a category
+that went with the rows) gets NaN, with the reason; so does every point where there is no refit at
+all. NaN never counts as surviving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+
+from holdfast.algebra.rows import Array, Mask, Positions, take
+from holdfast.algebra.threads import LARGE, one_blas_thread
+from holdfast.errors import HoldfastError, SingularDeletionError
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.pipelines import refitted
+from holdfast.models.preprocessing import Preprocessing
+from holdfast.shared_state import quiet
+
+#: called with a stage, how much of it is done, and how much there is
+Progress = Callable[[str, int, int], None]
+
+By = Literal["estimator", "solver"]
+Kept = Literal["refitted", "kept"]
+
+#: scores this close to a target, in deviations, are decided by the estimator's own refit
+CLOSE = 1e-7
+
+#: sets solved for at a time
+_MANY = 256
+
+
+def small_matrices(model: ErasableModel) -> bool:
+    """Whether BLAS does best with one thread: everywhere but around large kernel matrices."""
+    return model.can.refit != "cubic" or model.rows.n < LARGE
+
+
+def scores_or_nan(model: Any, points: Any, reasons: dict[int, str] | None = None) -> Array:
+    """Scores; NaN for a point the model cannot score, with the reason by the point's place."""
+    try:
+        found: Array = model.scores(points)
+        return found
+    except HoldfastError:
+        scores = np.full(len(points), np.nan)
+        for i in range(len(points)):
+            try:
+                scores[i] = model.scores(take(points, [i]))[0]
+            except HoldfastError as refusal:
+                if reasons is not None:
+                    reasons[i] = str(refusal)
+        return scores
+
+
+def broken(scores: Array, target: float) -> Mask:
+    """Which recourses do not reach the target; one without a score does not."""
+    found: Mask = ~(scores >= target)
+    return found
+
+
+def shares_broken(scores: Array, target: float) -> Array:
+    """The share broken for each refit, (sets,); NaN where there was no refit at all."""
+    shares: Array = np.mean(broken(scores, target), axis=1)
+    shares[np.isnan(scores).all(axis=1)] = np.nan
+    return shares
+
+
+class Refits:
+    """Scores of some points by the model without each of many sets of rows.
+
+    Parameters
+    ----------
+    model : ErasableModel
+    points : as the model takes them
+    n_jobs : int
+        Refits at a time.
+    progress : callable, optional
+    start : {"fitted", "scratch"}
+        Where refits of networks start from.
+
+    Attributes
+    ----------
+    fits : int
+        How often the estimator was fitted.
+    solved : int
+        How often the family's own solver was used instead.
+    """
+
+    def __init__(
+        self,
+        model: ErasableModel,
+        points: Any,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+        start: str = "fitted",
+    ):
+        self.model, self.points, self.n_jobs, self._start = model, points, n_jobs, start
+        self._tell = progress or (lambda stage, done, total: None)
+        self._known: dict[Any, Array] = {}
+        self._reasons: dict[Any, dict[int, str]] = {}
+        self.fits = self.solved = 0
+
+    def without(
+        self,
+        sets: Sequence[Positions],
+        stage: str = "refits",
+        preprocessing: Kept = "refitted",
+        by: By = "estimator",
+    ) -> Array:
+        """Scores without each set, (sets, q); one refit for each different set."""
+        if self.model.preprocessing is None:
+            preprocessing = "kept"
+        named = [tuple(np.sort(rows).tolist()) for rows in sets]
+        new = [
+            rows for rows in dict.fromkeys(named) if (rows, preprocessing, by) not in self._known
+        ]
+        gone = [np.array(rows, dtype=np.intp) for rows in new]
+        if by == "solver" and preprocessing == "kept" and self.model.can.solves:
+            found = self._solved_without(gone, stage)
+        else:
+            everything = np.arange(self.model.rows.n)
+            keep = [np.setdiff1d(everything, rows) for rows in gone]
+            found = self._each(keep, stage, preprocessing, by)
+        for rows, scores in zip(new, found, strict=True):
+            self._known[rows, preprocessing, by] = scores
+        return np.array([self._known[rows, preprocessing, by] for rows in named])
+
+    def on(
+        self, samples: Sequence[Positions], stage: str = "refits", by: By = "estimator"
+    ) -> Array:
+        """Scores of the model fitted on each sample of rows; NaN where it cannot be fitted."""
+        return np.array(self._each(samples, stage, "refitted", by))
+
+    def why_not(self, rows: Positions) -> dict[int, str]:
+        """Why points have no score without some rows, by their place."""
+        return self._reasons.get(tuple(np.sort(rows).tolist()), {})
+
+    def again(self) -> Array:
+        """Scores by the model refitted on the same rows: others only if it draws without a seed."""
+        self.fits += 1
+        with one_blas_thread(small_matrices(self.model)):
+            refit = self.model.refitted_on(np.arange(self.model.rows.n))
+            return scores_or_nan(refit, self.points)
+
+    def reseeded(self, rng: Any, draws: int = 3) -> Array:
+        """Scores with nobody erased but another seed and order of the rows, (draws, q)."""
+        model, found = self.model, []
+        for draw in range(draws):
+            self._tell("refits with other seeds", draw, draws)
+            order = rng.permutation(model.rows.n)
+            fresh = clone(model.estimator)
+            seeds = [name for name in fresh.get_params() if name.split("__")[-1] == "random_state"]
+            fresh.set_params(**{name: int(rng.integers(2**31)) for name in seeds})
+            weights = None if model.sample_weight is None else model.sample_weight[order]
+            X, y = take(model.X, order), model.y[order]
+            with quiet, one_blas_thread(small_matrices(model)):
+                fitted = refitted(fresh, model.queries(X, "X"), y, weights, True)
+                again = ErasableModel(fitted, X, y, None, weights, model.favourable)
+            self.fits += 1
+            found.append(scores_or_nan(again, self.points))
+        self._tell("refits with other seeds", draws, draws)
+        return np.array(found)
+
+    # inside -----------------------------------------------------------------------------------
+
+    def _each(
+        self, samples: Sequence[Positions], stage: str, preprocessing: Kept, by: By
+    ) -> list[Array]:
+        """One fit per sample, several at a time."""
+        results: list[Array] = []
+        if not len(samples):
+            return results
+        self._tell(stage, 0, len(samples))
+        pinned = self.n_jobs != 1 or small_matrices(self.model)
+        with (
+            one_blas_thread(pinned),
+            Parallel(n_jobs=self.n_jobs, prefer="threads", return_as="generator") as parallel,
+        ):
+            work = (delayed(self._scores)(rows, preprocessing, by) for rows in samples)
+            for scored in parallel(work):
+                results.append(scored)
+                self._tell(stage, len(results), len(samples))
+        return results
+
+    def _scores(self, rows: Positions, preprocessing: Kept, by: By) -> Array:
+        model = self.model
+        if np.array_equal(rows, np.arange(model.rows.n)):
+            return model.scores(self.points)
+        reasons: dict[int, str] = {}
+        try:
+            if by == "solver" and model.can.solves and model.can.refit == "cheap":
+                self.solved += 1
+                refit: Any = _Solved(model, rows)
+            else:
+                self.fits += 1
+                refit = model.refitted_on(
+                    rows, refit_preprocessing=preprocessing == "refitted", start=self._start
+                )
+            scores = scores_or_nan(refit, self.points, reasons)
+        except HoldfastError as refusal:  # a class or a whole category went with the rows
+            scores = np.full(len(self.points), np.nan)
+            reasons = dict.fromkeys(range(len(self.points)), str(refusal))
+        if reasons:
+            gone = np.setdiff1d(np.arange(model.rows.n), rows)
+            self._reasons[tuple(gone.tolist())] = reasons
+        return scores
+
+    def _solved_without(self, sets: list[Positions], stage: str) -> list[Array]:
+        """The preprocessing kept: the training problem solved again without each set."""
+        model, found = self.model, []
+        Z = model.features(self.points)
+        if sets:
+            self._tell(stage, 0, len(sets))
+        for start in range(0, len(sets), _MANY):
+            some = sets[start : start + _MANY]
+            with one_blas_thread(small_matrices(model)):
+                found += list(_solved(model, Z, some))
+            self._tell(stage, len(found), len(sets))
+        self.solved += len(sets)
+        for place, scores in enumerate(found):
+            if np.isnan(scores).all():  # no unique optimum for the solver: the estimator chooses
+                keep = np.setdiff1d(np.arange(model.rows.n), sets[place])
+                found[place] = self._scores(keep, "kept", "estimator")
+        return found
+
+
+def _solved(model: ErasableModel, Z: Array, sets: Sequence[Positions]) -> Array:
+    """Scores without each set by the family's own solver; NaN where there is no optimum."""
+    scores = np.full((len(sets), len(Z)), np.nan)
+    fine = []
+    for place, rows in enumerate(sets):
+        try:
+            model.rows.refuse_if_too_much(rows)
+        except SingularDeletionError:
+            continue
+        fine.append(place)
+    if fine:
+        core: Any = model.core
+        try:
+            scores[fine] = core.scores_without(Z, [sets[place] for place in fine])
+        except (HoldfastError, np.linalg.LinAlgError):  # one of them has none: one by one
+            for place in fine:
+                try:
+                    scores[place] = core.scores_without(Z, [sets[place]])[0]
+                except (HoldfastError, np.linalg.LinAlgError):
+                    continue
+    return scores
+
+
+class _Solved:
+    """A pipeline fitted on some rows: its preprocessing refitted, its last step solved for."""
+
+    def __init__(self, model: ErasableModel, rows: Positions):
+        self._model = model
+        if model.rows.classes is not None and len(np.unique(model.rows.classes[rows])) < 2:
+            raise HoldfastError("a class went with the rows")
+        X = model.queries(take(model.X, rows), "X")
+        self._front: Preprocessing | None = None
+        if model.preprocessing is None:
+            Z = model.features(X)
+        else:
+            try:
+                with quiet:
+                    fresh = clone(model.preprocessing.transformer)
+                    fresh.fit(X, model.y[rows])
+            except (ValueError, TypeError) as failure:
+                raise HoldfastError(f"the preprocessing cannot be refitted: {failure}") from failure
+            self._front = Preprocessing(fresh)
+            Z = self._front.transform(X)
+        core: Any = model.core
+        self._core = core.solved_on(model.training(Z, rows))
+
+    def scores(self, points: Any) -> Array:
+        """Scores of raw points."""
+        queries = self._model.queries(points)
+        front = self._front
+        Z = self._model.features(queries) if front is None else front.transform(queries)
+        scores: Array = self._core.scores(Z)
+        return scores
+
+
+def own_scores_without(
+    model: ErasableModel, points: Any, sets: Sequence[Positions], target: float
+) -> Array:
+    """The score of every point when its own set of rows is gone, preprocessing kept, (q,).
+
+    By the family's own solver where it has one; others, and what ends up too close to the target
+    to call, by the estimator refitted. NaN where there is no score.
+    """
+    if not len(sets):
+        return np.zeros(0)
+    scores = np.full(len(sets), np.nan)
+    if model.can.solves:
+        core: Any = model.core
+        with one_blas_thread(small_matrices(model)):
+            scores = core.own_scores_without(model.features(points), sets)
+    open_ = np.flatnonzero(~(np.abs(scores - target) > CLOSE * model.score_unit))
+    by_set: dict[tuple[int, ...], list[int]] = {}
+    for j in open_.tolist():
+        by_set.setdefault(tuple(np.sort(sets[j]).tolist()), []).append(j)
+    for rows, places in by_set.items():
+        refits = Refits(model, take(points, places))
+        gone = [np.array(rows, dtype=np.intp)]
+        scores[places] = refits.without(gone, preprocessing="kept")[0]
+    return scores
