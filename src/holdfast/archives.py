@@ -25,6 +25,9 @@ MOST_BYTES = 2 * 10**9
 MOST_RATIO = 200
 LARGE = 256 * 10**6
 
+#: ways of packing whose unpacking can be stopped at a size
+PLAIN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
 #: members an archive may have
 MOST_MEMBERS = 100_000
 
@@ -81,9 +84,6 @@ def in_words(size: int) -> str:
 def checked_zip(content: bytes, what: str) -> zipfile.ZipFile:
     """A zip archive whose members' number, sizes and names have been looked at.
 
-    Arrays in it (``.npy``) may not claim more entries than they hold bytes for, and an archive in
-    the archive (``.npz``) is looked at like the archive itself.
-
     Raises
     ------
     HoldfastError
@@ -98,26 +98,38 @@ def checked_zip(content: bytes, what: str) -> zipfile.ZipFile:
             f"{what} has {len(members):,} members; at most {MOST_MEMBERS:,} are looked at"
         )
     names = [member.filename for member in members]
-    for name in names:
-        if _leaves_the_folder(name):
-            raise HoldfastError(f"{what} has a member that leaves its folder: {name[:80]!r}")
+    for member in members:
+        if _leaves_the_folder(member.filename):
+            raise HoldfastError(
+                f"{what} has a member that leaves its folder: {member.filename[:80]!r}"
+            )
+        if member.compress_type not in PLAIN:
+            raise HoldfastError(
+                f"{what} is compressed in a way whose size cannot be checked: stored and deflated "
+                "members are read"
+            )
     if len(set(names)) < len(names):
         raise HoldfastError(f"{what} has two members of the same name")
     refuse_if_larger(what, len(content), sum(member.file_size for member in members))
-    for name in names:
-        if name.endswith(".npz"):
-            checked_zip(_read(archive, name, what), f"{name!r} in {what}")
-        elif name.endswith(".npy"):
-            _check_array(io.BytesIO(_read(archive, name, what)), f"{name!r} in {what}")
     return archive
 
 
-def _read(archive: zipfile.ZipFile, name: str, what: str) -> bytes:
-    """One member; zipfile itself stops at the declared size and checks the sum of its bytes."""
-    content = archive.read(name)
-    if len(content) > archive.getinfo(name).file_size:
-        raise HoldfastError(f"{name!r} in {what} is larger than it says")
-    return content
+def member(archive: zipfile.ZipFile, name: str, what: str) -> bytes:
+    """One member of a checked archive, no larger than it says."""
+    declared = archive.getinfo(name).file_size
+    with archive.open(name) as stream:
+        found = stream.read(declared + 1)
+    if len(found) != declared:
+        raise HoldfastError(f"{name!r} in {what} is not as large as it says")
+    return found
+
+
+def check_arrays(content: bytes, what: str) -> int:
+    """Look at an archive of arrays (``.npz``); how many bytes it unpacks to."""
+    with checked_zip(content, what) as archive:
+        for name in archive.namelist():
+            check_array(member(archive, name, what), f"{name!r} in {what}")
+        return sum(each.file_size for each in archive.infolist())
 
 
 def _leaves_the_folder(name: str) -> bool:
@@ -125,9 +137,9 @@ def _leaves_the_folder(name: str) -> bool:
     return path.is_absolute() or ".." in path.parts or bool(re.match(r"[A-Za-z]:", name))
 
 
-def _check_array(stream: io.BytesIO, what: str) -> None:
+def check_array(content: bytes, what: str) -> None:
     """Refuse an array whose header promises more than there is, or objects, which are pickles."""
-    size = len(stream.getbuffer())
+    stream, size = io.BytesIO(content), len(content)
     try:
         version = np.lib.format.read_magic(stream)
         header: Any = {1: np.lib.format.read_array_header_1_0}.get(

@@ -154,16 +154,26 @@ def _unpacked_parquet(file: Path) -> pd.DataFrame:
 
     what, packed = f"{str(file)!r}", file.stat().st_size
     about = pq.ParquetFile(file)
+    schema = about.schema_arrow
+    for column in schema:
+        if pa.types.is_nested(column.type):
+            raise HoldfastError(
+                f"{what}, column {column.name!r} holds {column.type}: one value per cell is wanted"
+            )
+    widths = [_width(column.type) for column in schema]
     declared = 0
     for i in range(about.metadata.num_row_groups):
         group = about.metadata.row_group(i)
         for j in range(group.num_columns):
-            column = group.column(j)
-            declared += max(column.total_uncompressed_size, 8 * column.num_values)
+            chunk = group.column(j)
+            declared += max(chunk.total_uncompressed_size, widths[j] * chunk.num_values)
     refuse_if_larger(what, packed, declared)
     _refuse_if_memory_is_short(file, declared)
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
-    texts = [f.name for f in about.schema_arrow if any(is_kind(f.type) for is_kind in kinds)]
+    kinds = (
+        *(pa.types.is_string, pa.types.is_large_string),
+        *(pa.types.is_binary, pa.types.is_large_binary),
+    )
+    texts = [f.name for f in schema if any(is_kind(f.type) for is_kind in kinds)]
     table = pq.read_table(file, read_dictionary=texts)
     lengths = 0
     for name in texts:
@@ -176,9 +186,17 @@ def _unpacked_parquet(file: Path) -> pd.DataFrame:
     _refuse_if_memory_is_short(file, declared + lengths)
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type) and field.name in texts:
-            plain = table.column(place).cast(about.schema_arrow.field(field.name).type)
+            plain = table.column(place).cast(schema.field(field.name).type)
             table = table.set_column(place, field.name, plain)
     return table.to_pandas()
+
+
+def _width(kind: Any) -> int:
+    """Bytes of one value in memory, as far as its type says."""
+    try:
+        return max(8, int(kind.bit_width) // 8)
+    except ValueError:  # texts are counted by themselves
+        return 8
 
 
 def _csv(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
+from sklearn.exceptions import NotFittedError
 
 from holdfast.algebra.rows import as_text
 from holdfast.audits.about import About
@@ -28,7 +29,7 @@ from holdfast.cases.settings import Settings
 from holdfast.errors import DataMismatchError, HoldfastError
 from holdfast.files import sha256
 from holdfast.models.erasable import ErasableModel, erasable_and_warning
-from holdfast.models.pipelines import final_step
+from holdfast.models.pipelines import final_step, fitted_names
 from holdfast.models.refits import Progress
 from holdfast.recourse import target_of
 from holdfast.recourse.result import Recourse
@@ -104,6 +105,13 @@ def load_case(
     if settings.model_file is not None:
         fitted = loaded_model(settings.model_file, settings.allow_pickle, settings.trust, remarks)
         about.model_sha256 = sha256(settings.model_file)
+        try:
+            final_step(fitted)
+            fitted_names(fitted)
+        except (HoldfastError, NotFittedError):
+            raise
+        except Exception as failure:
+            raise _unusable(settings, failure) from None
     train = training_table(settings, fitted)
     about.table_sha256 = sha256(settings.train)
     gone = already_erased(settings, train, remarks)
@@ -179,10 +187,20 @@ def _model(
             fitted, part.X, mine.values, _values(part.subjects), None, mine.favourable
         )
     else:
-        model, warning = _brought(settings, fitted, train, rows, gone)
+        try:
+            model, warning = _brought(settings, fitted, train, rows, gone)
+        except (HoldfastError, NotFittedError):
+            raise
+        except Exception as failure:  # a damaged model does whatever it does
+            raise _unusable(settings, failure) from None
     if warning is not None:
         remarks.add(warning, shareable=True)
     return model
+
+
+def _unusable(settings: Settings, failure: Exception) -> HoldfastError:
+    said = f"{type(failure).__name__}: {str(failure)[:200]}"
+    return HoldfastError(f"the model in {str(settings.model_file)!r} cannot be used: {said}")
 
 
 def _values(column: pd.Series | None) -> Any:

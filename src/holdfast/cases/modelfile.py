@@ -6,15 +6,19 @@ import json
 import pickle
 import zipfile
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from holdfast.archives import checked_zip, refuse_if_larger
-from holdfast.cases.compiled import check_compiled
+from holdfast.archives import check_array, check_arrays, checked_zip, member, refuse_if_larger
 from holdfast.cases.remarks import Remarks
-from holdfast.cases.trust import named_in, refused
+from holdfast.cases.restored import check_restored
+from holdfast.cases.trust import named_in, nodes_of, refused
 from holdfast.errors import HoldfastError
 from holdfast.tables import existing_file
+
+#: bytes of a model's description, numbers not counted
+MOST_SCHEMA = 64 * 10**6
 
 #: files whose loading runs whatever code they hold
 RUNS_CODE = (".pkl", ".pickle", ".joblib")
@@ -55,14 +59,11 @@ def _from_skops(file: Path, trust: Sequence[str], remarks: Remarks) -> Any:
     """The model in an archive that is read once, checked, and only then handed on."""
     from skops import io
 
+    what = f"{str(file)!r}"
     size = file.stat().st_size
-    refuse_if_larger(f"{str(file)!r}", size, size)
+    refuse_if_larger(what, size, size)
     try:
-        content = file.read_bytes()
-        with checked_zip(content, f"{str(file)!r}") as archive:
-            schema = json.loads(archive.read("schema.json"))
-        _refuse_old(schema, file)
-        _refuse_folders(schema, file)
+        schema, content = _checked(file.read_bytes(), what)
         strange = refused(schema, trust)
         if not strange:  # skops looks at the same names its own way
             asked = io.get_untrusted_types(data=content)
@@ -70,16 +71,15 @@ def _from_skops(file: Path, trust: Sequence[str], remarks: Remarks) -> Any:
             strange = [name for name in asked if name not in named]
         if strange:
             raise HoldfastError(
-                f"{str(file)!r} holds names that are not known to be safe: "
-                f"{', '.join(strange[:5])}. Loading them runs their code. If they are yours, pass "
-                "⟦trust⟧ NAME for each"
+                f"{what} holds names that are not known to be safe: {', '.join(strange[:5])}. "
+                "Loading them runs their code. If they are yours, pass ⟦trust⟧ NAME for each"
             )
         for name in dict.fromkeys(trust):
             if name in asked:
                 said = f"Warning: {name} in {file.name} runs its own code: it is trusted by name."
                 remarks.add(said, shareable=True)
         model = io.loads(content, trusted=asked)
-        check_compiled(model, f"{str(file)!r}")
+        check_restored(model, what)
     except HoldfastError:
         raise
     except (zipfile.BadZipFile, KeyError) as failure:
@@ -91,29 +91,42 @@ def _from_skops(file: Path, trust: Sequence[str], remarks: Remarks) -> Any:
     return model
 
 
-def _refuse_old(schema: Any, file: Path) -> None:
-    """The first version of the format named functions a second time, where nobody looks."""
-    if not isinstance(schema, dict) or schema.get("protocol") in (0, False, None):
-        raise HoldfastError(
-            f"{str(file)!r} was saved by a version of skops that is too old: save it again"
-        )
+def _checked(packed: bytes, what: str) -> tuple[Any, bytes]:
+    """The schema of an archive, and the archive made anew of what was looked at.
 
-
-def _refuse_folders(schema: Any, file: Path) -> None:
-    """A pipeline with a cache folder would read pickles from it at every refit."""
-    open_ = [schema]
-    while open_:
-        part = open_.pop()
-        if isinstance(part, list):
-            open_ += part
-        elif isinstance(part, dict):
-            memory = part.get("memory")
-            if isinstance(memory, dict) and str(memory.get("content")).startswith('"'):
-                raise HoldfastError(
-                    f"{str(file)!r} caches its steps in a folder (memory=…), from which code "
-                    "could be loaded: set memory=None and save it again"
-                )
-            open_ += list(part.values())
+    Identities of nodes are left out: with them a node can stand for another one, in a role in
+    which that one was not judged.
+    """
+    with checked_zip(packed, what) as archive:
+        if archive.getinfo("schema.json").file_size > MOST_SCHEMA:
+            raise HoldfastError(f"{what} describes more than a model: its schema is too long")
+        schema = json.loads(member(archive, "schema.json", what))
+        if not isinstance(schema, dict) or schema.get("protocol") in (0, False, None):
+            # the first version of the format named functions a second time, where nobody looks
+            raise HoldfastError(f"{what} was saved by a version of skops that is too old")
+        files, unpacked = {}, 0
+        for node in nodes_of(schema):
+            if "__loader__" not in node:
+                raise HoldfastError(f"{what} is no file that skops.io.dump writes")
+            node.pop("__id__", None)
+            name = node.get("file")
+            if name is None:
+                continue
+            if name not in files:
+                files[name] = member(archive, str(name), what)
+                if node["__loader__"] == "NdArrayNode":
+                    check_array(files[name], f"{name!r} in {what}")
+            inner = len(files[name])
+            if node["__loader__"] == "SparseMatrixNode":
+                inner = check_arrays(files[name], f"{name!r} in {what}")
+            unpacked += inner  # every use is a copy
+    refuse_if_larger(what, len(packed), unpacked)
+    made = BytesIO()
+    with zipfile.ZipFile(made, "w") as clean:
+        clean.writestr("schema.json", json.dumps(schema))
+        for name, content in files.items():
+            clean.writestr(name, content)
+    return schema, made.getvalue()
 
 
 def _cannot_be_loaded(file: Path, failure: Exception) -> HoldfastError:

