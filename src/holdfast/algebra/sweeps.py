@@ -23,6 +23,9 @@ from holdfast.algebra.states import State, States
 from holdfast.algebra.threads import cores
 from holdfast.algebra.units import Units
 
+#: entries of C below which threads cost more than they save
+SMALL = 1 << 19
+
 #: takes tile, lag, gone, steps and starts, fills value and tie, and takes more of its own
 Reduction = Callable[..., None]
 
@@ -65,7 +68,8 @@ class Sweeps:
     def __init__(self, deletions: Deletions, units: Units, executor: Executor | int | None = None):
         self.deletions, self.units = deletions, units
         if executor is None or isinstance(executor, int):
-            executor = Threads(executor or cores())
+            small = units.order.size * int(np.prod(deletions.shape)) < SMALL
+            executor = Threads(1 if small and executor is None else executor or cores())
         self.executor: Executor = executor
         deletions.prepare()
         self._tiles = deletions.tiles(units.order)

@@ -198,16 +198,18 @@ def by_overshoot(
         tell("recourse at other overshoots", done, len(grid))
         if not clock.allows(f"recourse with an overshoot of {overshoot:g}"):
             continue
-        made = find_recourse(
-            model,
-            people,
-            given.method,
-            target,
-            given.actionability,
-            overshoot,
-            0,
-            cost=given.cost_norm,
-        )
+        made = given
+        if overshoot != given.overshoot or len(people) < len(given):
+            made = find_recourse(
+                model,
+                people,
+                given.method,
+                target,
+                given.actionability,
+                overshoot,
+                0,
+                cost=given.cost_norm,
+            )
         if not made.valid.any():
             continue
         plan = search(model, made, target, max_deletions, "greedy", unit=unit)

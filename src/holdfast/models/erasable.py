@@ -123,6 +123,7 @@ class ErasableModel:
         subjects: Any = None,
         sample_weight: Any = None,
         favourable: Any = 1,
+        like: ErasableModel | None = None,
     ):
         fitted = flattened(fitted)
         final = final_step(fitted)
@@ -139,7 +140,8 @@ class ErasableModel:
         self.rows = TrainingRows(n, subject_ids(subjects, n), codes, self.sample_weight)
         self.preprocessing: Preprocessing | None = None
         if isinstance(fitted, Pipeline) and len(fitted.steps) > 1:
-            self.preprocessing = Preprocessing(fitted[:-1])
+            before = None if like is None else like.preprocessing
+            self.preprocessing = Preprocessing(fitted[:-1], before)
         self.sign, self._oriented = sign, oriented
         make_core, reason = core_maker(final, self.preprocessing)
         self._scores_raw = make_core is None
@@ -363,7 +365,7 @@ class ErasableModel:
             warm.feature_names_in_ = self._final.feature_names_in_
         fresh = self._refitted(self.queries(X, "X"), y, weights, refit_preprocessing, warm)
         ids = None if self.rows.subjects is None else self.rows.subjects[rows]
-        return ErasableModel(fresh, X, y, ids, weights, self.favourable)
+        return ErasableModel(fresh, X, y, ids, weights, self.favourable, like=self)
 
     @cached_property
     def row_ids(self) -> list[str]:
@@ -465,7 +467,7 @@ class ErasableModel:
                 bare, Z, self.y, self.rows.subjects, self.sample_weight, self.favourable
             )
         made = copy.copy(self)  # the core knows nothing of the preprocessing: it is shared
-        for known in ("last_step", "training_scores", "frame", "row_ids"):
+        for known in ("last_step", "training_scores", "training_cells", "frame", "row_ids"):
             made.__dict__.pop(known, None)
         made.estimator, made.X, made.preprocessing = bare, Z, None
         made.feature_names, made._takes_frames = None, False
@@ -509,6 +511,14 @@ class ErasableModel:
         """The scores of the training rows themselves (n,)."""
         known = self.core.training_scores()
         return self.scores(self.X) if known is None else known
+
+    @cached_property
+    def training_cells(self) -> Any:
+        """The training table as arrays, where its preprocessing is plain arithmetic; else None."""
+        if self.preprocessing is None or self.preprocessing.fast is None:
+            return None
+        table = self.queries(self.X, "X")
+        return self.preprocessing.fast.cells(table) if isinstance(table, pd.DataFrame) else None
 
     @property
     def score_unit(self) -> float:

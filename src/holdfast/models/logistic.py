@@ -18,7 +18,8 @@ deletion is read off after a second step from there, which costs one pass over t
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -35,6 +36,12 @@ from holdfast.errors import HoldfastError
 from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.drift import drift_between, gradient_share, judge
 from holdfast.models.losses import LOSSES, Loss
+
+#: an optimum is found when a step moves no score by more than this share of the largest
+_STANDSTILL = 1e-11
+
+#: steps with one and the same Hessian, at most
+_CHORDS = 30
 
 
 class SmoothLinearCore(LinearScores, Core):
@@ -98,10 +105,8 @@ class SmoothLinearCore(LinearScores, Core):
         for _ in range(200):
             z = phi @ theta
             gradient = -phi.T @ (weights * loss.slopes(z, y)) - penalty * theta
-            hessian = (phi.T * (weights * loss.curvatures(z, y))) @ phi
-            hessian[np.diag_indices_from(hessian)] += penalty
-            step = _scaled_solve(hessian, gradient)
-            if np.max(np.abs(phi @ step)) <= 1e-11 * (1.0 + np.max(np.abs(z))):
+            step = _scaled_solve(self._hessian(z, weights), gradient)
+            if np.max(np.abs(phi @ step)) <= _STANDSTILL * (1.0 + np.max(np.abs(z))):
                 return theta + step
             length, rounding = 1.0, 1e-12 * abs(value)
             while (candidate := objective(theta + length * step)) > value + rounding:
@@ -113,6 +118,13 @@ class SmoothLinearCore(LinearScores, Core):
             "no optimum of this logistic regression was found: without a penalty, classes that "
             "can be separated perfectly have none. Fit it with a smaller C"
         )
+
+    def _hessian(self, z: Array, weights: Array) -> Array:
+        """``ΦᵀVΦ + R`` at scores ``z``; as a square, of which BLAS makes half and mirrors it."""
+        root = np.sqrt(weights * self.loss.curvatures(z, self._y))[:, None] * self._phi
+        hessian: Array = root.T @ root
+        hessian[np.diag_indices_from(hessian)] += self.penalty
+        return hessian
 
     def _linearised(self, theta: Array, weights: Array) -> tuple[Design, Array]:
         """The whitened design at ``theta``, and ``r``, written so that tiny ``v`` do no harm."""
@@ -155,8 +167,8 @@ class SmoothLinearCore(LinearScores, Core):
         phi, shape = functional_features(X, of, self.centre)
         queries = self.design.whiten(phi)
 
-        def second_step(change: Array, rows: Positions) -> Array:
-            return queries @ (change - self._correction(change, rows))
+        def closer(change: Array, rows: Positions) -> Array:
+            return queries @ self._closer(change, rows)
 
         return LowRankDeletions(
             queries=queries,
@@ -166,29 +178,64 @@ class SmoothLinearCore(LinearScores, Core):
             shape=shape,
             coupled=method != "jackknife",
             exact=False,
-            move=None if method == "jackknife" else second_step,
+            move=None if method == "jackknife" else closer,
         )
 
-    def _correction(self, change: Array, rows: Positions) -> Array:
-        """A second Newton step, from where the first one led, in whitened coordinates."""
-        theta = self.theta - self.design.parameters(change)
-        z = self._phi @ theta
+    def _closer(self, change: Array, rows: Positions) -> Array:
+        """Three more steps from where the first one led, in whitened coordinates.
+
+        Each costs one look at the data; together they are as good as one step with the Hessian
+        worked out again.
+        """
+        return list(itertools.islice(self._chords(change, rows), 3))[-1]
+
+    def _chords(self, change: Array, rows: Positions) -> Iterator[Array]:
+        """Steps towards the optimum without some rows, in whitened coordinates.
+
+        Newton's method with one Hessian for all steps: that of the remaining rows at the old
+        optimum, ``I − U_SᵀU_S``, whose inverse costs next to nothing.
+        """
         weights = self._weights.copy()
         weights[rows] = 0.0
-        gradient = -self._phi.T @ (weights * self.loss.slopes(z, self._y)) - self.penalty * theta
-        hessian = (self._phi.T * (weights * self.loss.curvatures(z, self._y))) @ self._phi
-        hessian[np.diag_indices_from(hessian)] += self.penalty
-        T = self.design.T
-        step: Array = _scaled_solve(T.T @ hessian @ T, T.T @ gradient)
-        return step
+        U = self.design.U[rows]
+        block = np.eye(len(rows)) - U @ U.T
+        while True:
+            theta = self.theta - self.design.parameters(change)
+            slopes = weights * self.loss.slopes(self._phi @ theta, self._y)
+            gradient = self.design.T.T @ (self._phi.T @ slopes + self.penalty * theta)
+            change = change + gradient + U.T @ np.linalg.solve(block, U @ gradient)
+            yield change
 
     # the same problem without some rows, or on other data -------------------------------------
 
     def optimum_without(self, rows: Positions) -> Array:
-        """The parameters of the fit without some rows, by Newton's method to convergence."""
+        """The parameters of the fit without some rows, found from those with them.
+
+        By steps with one Hessian while each is a good deal smaller than the last (few rows of many
+        hardly change it), else by Newton's method.
+        """
+        try:
+            U = self.design.U[rows]
+            start = U.T @ np.linalg.solve(np.eye(len(rows)) - U @ U.T, self.residuals[rows])
+            before, moved = start, np.inf
+            for change in itertools.islice(self._chords(start, rows), _CHORDS):
+                step = self._phi @ self.design.parameters(change - before)
+                largest = float(np.max(np.abs(step)))
+                if largest <= _STANDSTILL * (1.0 + self._largest_score):
+                    optimum: Array = self.theta - self.design.parameters(change)
+                    return optimum
+                if not largest < 0.3 * moved:
+                    break
+                before, moved = change, largest
+        except np.linalg.LinAlgError:  # without these rows nothing is determined at first order
+            pass
         weights = self._weights.copy()
         weights[rows] = 0.0
         return self._optimum(self.theta, weights)
+
+    @cached_property
+    def _largest_score(self) -> float:
+        return float(np.max(np.abs(self._phi @ self.theta)))
 
     def scores_at(self, theta: Array, X: Array) -> Array:
         """The scores of ``X`` by the parameters ``theta``."""
@@ -211,11 +258,12 @@ class SmoothLinearCore(LinearScores, Core):
 
     def without(self, rows: Positions) -> SmoothLinearCore:
         fresh = copy.copy(self)
-        fresh.__dict__.pop("_at_optimum", None)
+        for known in ("_at_optimum", "_largest_score"):
+            fresh.__dict__.pop(known, None)
         keep = np.delete(np.arange(self.rows.n), rows)
         fresh.rows = self.rows.only(keep)
         fresh._phi, fresh._y, fresh._weights = self._phi[keep], self._y[keep], self._weights[keep]
-        fresh.theta = fresh._optimum(self.theta, fresh._weights)
+        fresh.theta = self.optimum_without(rows)
         return fresh
 
     def solved_on(self, data: Training) -> SmoothLinearCore:

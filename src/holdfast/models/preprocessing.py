@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -31,6 +32,7 @@ from sklearn.preprocessing import (
 
 from holdfast.algebra.rows import Array
 from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.models.fast_features import FastFeatures, fast_features
 
 #: (fitted transformer, its input, gradient (…, q, columns out)) → gradient (…, q, columns in)
 Pullback = Callable[[Any, Any, Array], Array]
@@ -42,13 +44,32 @@ class Preprocessing:
     Parameters
     ----------
     transformer : fitted scikit-learn transformer
+    like : Preprocessing, optional
+        The same fitted on other rows: what was found out about it holds here too.
     """
 
-    def __init__(self, transformer: Any):
+    def __init__(self, transformer: Any, like: Preprocessing | None = None):
         self.transformer = transformer
+        self.fast: FastFeatures | None = None
+        self._tried: bool = like is not None and like._tried
+        if like is not None and like.fast is not None:
+            self.fast = fast_features(transformer)
 
     def transform(self, rows: Any) -> Array:
         """The features of raw rows, dense and finite."""
+        if self.fast is not None and isinstance(rows, pd.DataFrame):
+            found = self.fast(rows)
+            if found is not None:
+                return found
+        out = self._by_scikit_learn(rows)
+        if not self._tried and isinstance(rows, pd.DataFrame):  # trusted once it has agreed
+            fast, self._tried = fast_features(self.transformer), True
+            found = None if fast is None else fast(rows)
+            if found is not None and np.array_equal(found, out):
+                self.fast = fast
+        return out
+
+    def _by_scikit_learn(self, rows: Any) -> Array:
         out = _transformed(self.transformer, rows.copy())  # some transformers work in place
         try:
             out = np.asarray(out.toarray() if sparse.issparse(out) else out, dtype=np.float64)

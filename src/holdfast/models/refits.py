@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
@@ -263,29 +264,46 @@ class _Solved:
         self._model = model
         if model.rows.classes is not None and len(np.unique(model.rows.classes[rows])) < 2:
             raise HoldfastError("a class went with the rows")
-        X = model.queries(take(model.X, rows), "X")
-        self._front: Preprocessing | None = None
-        if model.preprocessing is None:
-            Z = model.features(X)
-        else:
-            try:
-                with quiet:
-                    fresh = clone(model.preprocessing.transformer)
-                    fresh.fit(X, model.y[rows])
-            except Exception as failure:  # whatever a transformer does
-                raise HoldfastError(f"the preprocessing cannot be refitted: {failure}") from failure
-            self._front = Preprocessing(fresh)
-            Z = self._front.transform(X)
+        self._front, Z = _refitted_front(model, rows)
         core: Any = model.core
         self._core = core.solved_on(model.training(Z, rows))
 
     def scores(self, points: Any) -> Array:
         """Scores of raw points."""
         queries = self._model.queries(points)
-        front = self._front
-        Z = self._model.features(queries) if front is None else front.transform(queries)
-        scores: Array = self._core.scores(Z)
+        scores: Array = self._core.scores(self._front(queries))
         return scores
+
+
+def _refitted_front(model: ErasableModel, rows: Positions) -> tuple[Callable[[Any], Array], Array]:
+    """The preprocessing fitted on some rows, and the features of those rows."""
+    if model.preprocessing is None:
+        return model.features, model.features(take(model.X, rows))
+    fast, cells = model.preprocessing.fast, model.training_cells
+    fresh = None if fast is None or cells is None else fast.refitted(cells, rows)
+    Z = None if fresh is None or cells is None else fresh.features(cells, rows)
+    X, y = model.queries(take(model.X, rows), "X"), model.y[rows]
+    if fresh is None or Z is None:
+        slow = _fitted_front(model, X, y)
+        return slow.transform, slow.transform(X)
+    made = fresh
+
+    def front(queries: Any) -> Array:
+        found = made(queries) if isinstance(queries, pd.DataFrame) else None
+        # a value it does not know: scikit-learn says what is wrong with it
+        return _fitted_front(model, X, y).transform(queries) if found is None else found
+
+    return front, Z
+
+
+def _fitted_front(model: ErasableModel, X: Any, y: Any) -> Preprocessing:
+    """The preprocessing fitted afresh by scikit-learn."""
+    assert model.preprocessing is not None
+    try:
+        with quiet:
+            return Preprocessing(clone(model.preprocessing.transformer).fit(X, y))
+    except Exception as failure:  # whatever a transformer does
+        raise HoldfastError(f"the preprocessing cannot be refitted: {failure}") from failure
 
 
 def own_scores_without(

@@ -44,6 +44,7 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from scipy import linalg
 
 from holdfast.algebra.boxes import Boxes, hat_row_sums, newton_moves
 from holdfast.algebra.deletions import LowRankDeletions
@@ -107,12 +108,16 @@ def third_moment(rows: Array, curvature: Array) -> float:
     upper = np.triu_indices(p)
     weight = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
     squares = rows[:, upper[0]] * rows[:, upper[1]] * weight
-    form = (squares.T * curvature) @ squares
+    squares *= np.sqrt(curvature)[:, None]
+    form = squares.T @ squares
     identity = (upper[0] == upper[1]).astype(float)
     at = form @ identity / p
-    traceless = np.eye(identity.size) - np.outer(identity, identity) / p
-    largest = np.linalg.eigvalsh(traceless @ form @ traceless)[-1]
-    cross = float(np.linalg.norm(traceless @ at))
+    # the form on traceless matrices: projected on both sides, which is a change of rank two
+    middle = np.outer(identity, at)
+    projected = form - middle - middle.T + np.outer(identity, identity) * (identity @ at / p)
+    last = identity.size - 1
+    largest = linalg.eigvalsh(projected, subset_by_index=[last, last])[0]
+    cross = float(np.linalg.norm(at - identity * (identity @ at / p)))
     return float(np.sqrt(identity @ at / p + 2.0 * cross + largest)) * (1.0 + 1e-9)
 
 

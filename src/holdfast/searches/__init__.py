@@ -167,9 +167,11 @@ def _plan(
         shares = np.array(
             [[attack.broken(order[:k]) / q for k in range(budget + 1)] for order in result.draws]
         )
-        values = np.mean(
-            [[attack.value(o[:k])[0] for k in range(budget + 1)] for o in result.draws], axis=0
-        )
+        values = shares.mean(axis=0) * q
+        if not outcome:
+            values = np.mean(
+                [[attack.value(o[:k])[0] for k in range(budget + 1)] for o in result.draws], axis=0
+            )
         predicted, notes["shares"] = shares.mean(axis=0), shares
         spread = shares.std(axis=0, ddof=1) if len(shares) > 1 else np.zeros(budget + 1)
     if model.can.draws and name == "refit":

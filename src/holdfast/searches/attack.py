@@ -35,6 +35,9 @@ from holdfast.recourse.promises import Promises
 
 OBJECTIVES = ("outcome", "delta", "action")
 
+#: candidates of all sweeps that a refitting attack remembers
+_REMEMBERED = 1_000_000
+
 
 class Attack(Protocol):
     """What a search may ask."""
@@ -271,6 +274,7 @@ class RefittingAttack:
         self._scores = start.scores(self._Z)
         self.margins = self._scores - target
         self._refits: dict[tuple[int, ...], Core] = {}
+        self._sweeps: dict[Any, Sweep] = {}
         self.outcome = start.deletions(self._Z, "scores", None)
         self.costly = model.can.refit == "training"
 
@@ -296,6 +300,14 @@ class RefittingAttack:
 
     def sweep(self, units: Sequence[int], temperature: float | None = None) -> Sweep:
         """Every candidate screened at the refitted model; the leaders looked at more closely."""
+        key = (frozenset(units), temperature)
+        if key not in self._sweeps:
+            if len(self._sweeps) * len(self.units) > _REMEMBERED:
+                self._sweeps.pop(next(iter(self._sweeps)))
+            self._sweeps[key] = self._swept(units, temperature)
+        return self._sweeps[key]
+
+    def _swept(self, units: Sequence[int], temperature: float | None) -> Sweep:
         refit = self._refit(units)
         left = np.setdiff1d(np.arange(self._model.rows.n), self.units.rows(units))
         inner = Units(refit.rows, self.units.unit)
