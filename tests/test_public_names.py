@@ -38,6 +38,7 @@ NAMES = [
     "erasable",
     "invalidation_rate",
     "outcome_instability",
+    "register",
     "search",
 ]
 

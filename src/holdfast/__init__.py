@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from holdfast.recourse.issued import issued_recourse
     from holdfast.recourse.result import Recourse
     from holdfast.recourse.rules import Feature, Link
+    from holdfast.registry import register
     from holdfast.searches import search
     from holdfast.searches.plan import Plan
 
@@ -70,6 +71,7 @@ _HOME = {
     "NTKRegressor": "holdfast.estimators.ntk",
     "Plan": "holdfast.searches.plan",
     "WideReLURegressor": "holdfast.estimators.wide",
+    "register": "holdfast.registry",
     "search": "holdfast.searches",
     "Actionability": "holdfast.recourse.actionability",
     "Feature": "holdfast.recourse.rules",
@@ -114,6 +116,7 @@ __all__ = [
     "issued_recourse",
     "load_dataset",
     "outcome_instability",
+    "register",
     "search",
 ]
 

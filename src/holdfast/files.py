@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
+import secrets
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -17,14 +18,14 @@ from holdfast.errors import HoldfastError
 PRIVATE = 0o600
 
 
-#: files being written; whoever ends the process early removes them
-UNFINISHED: set[Path] = set()
+#: outputs being written; whoever ends the process early abandons them
+_OPEN: weakref.WeakSet[Outputs] = weakref.WeakSet()
 
 
 def remove_unfinished() -> None:
-    """Take away whatever is not written to its end."""
-    while UNFINISHED:
-        UNFINISHED.pop().unlink(missing_ok=True)
+    """Take away whatever is not written to its end: for somebody who ends the whole process."""
+    for outputs in list(_OPEN):
+        outputs.abandon()
 
 
 class Outputs:
@@ -49,6 +50,7 @@ class Outputs:
         self._folders: list[Path] = []
 
     def __enter__(self) -> Outputs:
+        _OPEN.add(self)
         return self
 
     def __exit__(
@@ -57,15 +59,20 @@ class Outputs:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        _OPEN.discard(self)
         if kind is not None:
-            remove_unfinished()
-            for folder in reversed(self._folders):
-                with contextlib.suppress(OSError):  # somebody else put something there
-                    folder.rmdir()
+            self.abandon()
             return
         for temporary, path in self._waiting:
             os.replace(temporary, path)
-            UNFINISHED.discard(temporary)
+
+    def abandon(self) -> None:
+        """Remove what was written so far, and nobody else's."""
+        while self._waiting:
+            self._waiting.pop()[0].unlink(missing_ok=True)
+        for folder in reversed(self._folders):
+            with contextlib.suppress(OSError):  # somebody else put something there
+                folder.rmdir()
 
     def folder(self, path: Any, mode: int = 0o777) -> Path:
         """A folder for some of the files; made if it is missing, and taken away on an error."""
@@ -78,16 +85,10 @@ class Outputs:
     def file(self, path: Any, write: Callable[[Path], None], mode: int | None = None) -> None:
         """Let ``write`` fill a file that will stand at ``path``."""
         target = writable(path)
-        handle, name = tempfile.mkstemp(
-            prefix=".holdfast-", suffix=target.suffix, dir=target.parent
-        )
-        os.close(handle)
-        temporary = Path(name)
-        UNFINISHED.add(temporary)
+        temporary, usual = _temporary_beside(target)
         self._waiting.append((temporary, target))
         if mode is None:
-            mode = _usual_mode(target)
-        os.chmod(temporary, PRIVATE)
+            mode = target.stat().st_mode & 0o777 if target.exists() else usual
         try:
             write(temporary)
         except OSError as failure:
@@ -103,13 +104,23 @@ def _write_text(place: Path, content: str) -> None:
     place.write_text(content, encoding="utf-8", newline="\n")
 
 
-def _usual_mode(path: Path) -> int:
-    """The mode a file has already, or the one the user's umask gives."""
-    with contextlib.suppress(OSError):
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+def _temporary_beside(target: Path) -> tuple[Path, int]:
+    """An empty file for its owner only, and the mode the user's umask would have given it.
+
+    The umask belongs to the whole process and can only be read by changing it, so it is read off
+    a new file instead.
+    """
+    while True:
+        name = f".holdfast-{secrets.token_hex(8)}{target.suffix}"
+        try:
+            handle = os.open(target.parent / name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+            break
+        except FileExistsError:
+            continue
+    usual = os.fstat(handle).st_mode & 0o777
+    os.close(handle)
+    os.chmod(target.parent / name, PRIVATE)
+    return target.parent / name, usual
 
 
 def writable(path: Any) -> Path:

@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import holdfast as hf
+from families import WITH_CHEAP_ALGEBRA as FAMILIES
 from holdfast.algebra import running
 from holdfast.algebra.boxes import boxes
 from holdfast.algebra.units import Units
@@ -66,16 +67,6 @@ def brute_force(model, points, target, k):
             except hf.SingularDeletionError:
                 continue
     return best
-
-
-FAMILIES = {
-    "linear": (LinearRegression(), False),
-    "ridge": (Ridge(1.0, fit_intercept=False), False),
-    "rbf": (KernelRidge(kernel="rbf", alpha=0.5), False),
-    "ntk": (hf.NTKRegressor(1.0), False),
-    "lssvm": (hf.LSSVMClassifier(0.3), True),
-    "logistic": (LogisticRegression(tol=1e-10, max_iter=1000), True),
-}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -24,7 +24,7 @@ from holdfast.audits.explanation import (
 from holdfast.audits.likelihood import (
     HIGH,
     LOW,
-    Band,
+    DrawnBand,
     cohort_rows,
     cohort_table,
     likelihood,
@@ -281,11 +281,13 @@ def _confirmed(refits: Refits, plan: Plan, clock: Clock) -> Array:
     return after
 
 
-def _restless(refits: Refits, target: float, rng: Any, clock: Clock) -> tuple[float, Band | None]:
+def _restless(
+    refits: Refits, target: float, rng: Any, clock: Clock
+) -> tuple[float, DrawnBand | None]:
     """What a refit breaks with nobody erased: the same once more, and with other seeds."""
     if not refits.model.can.draws or not clock.allows("refits with other seeds"):
         return 0.0, None
-    seeds = Band.of(shares_broken(refits.reseeded(rng.spawn(1)[0], SEEDS), target))
+    seeds = DrawnBand.of(shares_broken(refits.reseeded(rng.spawn(1)[0], SEEDS), target))
     return float(broken(refits.again(), target).mean()), seeds
 
 

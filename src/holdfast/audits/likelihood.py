@@ -27,7 +27,7 @@ MOST_COHORTS = 100
 
 
 @dataclass(frozen=True)
-class Band:
+class DrawnBand:
     """A share over several draws, each confirmed by a refit: its mean and a 90 % band."""
 
     mean: float
@@ -36,7 +36,7 @@ class Band:
     draws: int
 
     @classmethod
-    def of(cls, shares: Array) -> Band:
+    def of(cls, shares: Array) -> DrawnBand:
         """The band of what was drawn; draws that could not be refitted are left out."""
         known = shares[np.isfinite(shares)]
         if known.size == 0:
@@ -52,18 +52,18 @@ class Likelihood:
     Attributes
     ----------
     erasures : int
-    random : Band
+    random : DrawnBand
         As many erased at random.
     worst : float or None
         The strongest attack found with as many, confirmed by a refit.
-    bootstrap : Band
+    bootstrap : DrawnBand
         A yardstick: refitted on as many rows drawn with replacement, nobody erased.
     """
 
     erasures: int
-    random: Band
+    random: DrawnBand
     worst: float | None
-    bootstrap: Band
+    bootstrap: DrawnBand
 
 
 def erasures_in(rate: str, horizon: str) -> int:
@@ -120,7 +120,7 @@ def likelihood(
     samples = [rng.integers(0, n, n) for _ in range(draws)]
     again = shares_broken(refits.on(samples, "bootstrap refits", by="solver"), target)
     worst = _worst(refits, units, plan, erasures, target)
-    return Likelihood(erasures, Band.of(random), worst, Band.of(again))
+    return Likelihood(erasures, DrawnBand.of(random), worst, DrawnBand.of(again))
 
 
 def _worst(refits: Refits, units: Units, plan: Plan, erasures: int, target: float) -> float | None:

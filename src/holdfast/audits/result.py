@@ -10,7 +10,7 @@ import pandas as pd
 
 from holdfast.audits.about import About
 from holdfast.audits.explanation import ActionShift, Critical
-from holdfast.audits.likelihood import Band, Likelihood
+from holdfast.audits.likelihood import DrawnBand, Likelihood
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs
 from holdfast.models.erasable import ErasableModel
@@ -43,7 +43,7 @@ class Audit:
     refit_noise : float
         The share that breaks when an estimator that draws is refitted on the very same rows: what
         a missing ``random_state`` does. 0 for all others.
-    seeds : Band or None
+    seeds : DrawnBand or None
         The share that breaks with nobody erased but other seeds and another order of the rows, for
         estimators that draw.
     quick : bool
@@ -78,7 +78,7 @@ class Audit:
     unit: str
     overshoot: float
     refit_noise: float
-    seeds: Band | None = field(repr=False)
+    seeds: DrawnBand | None = field(repr=False)
     quick: bool
     missing: list[str] = field(repr=False)
     refits: dict[str, int] = field(repr=False)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.audits.likelihood import Band as DrawnBand
+from holdfast.audits.likelihood import DrawnBand
 from holdfast.models.pipelines import final_step
 from holdfast.report.schema import (
     FEWEST,

@@ -33,7 +33,7 @@ from holdfast.algebra.rows import Array, Positions
 EIGHT_BYTES = ("f8", "i8", "u8")
 
 
-class Part(Protocol):
+class ColumnsPart(Protocol):
     """Some columns and what becomes of them."""
 
     @property
@@ -46,7 +46,7 @@ class Part(Protocol):
     def features(self, cells: Any) -> Array | None:
         """The features of such an array; ``None`` likewise."""
 
-    def refitted(self, cells: Any) -> Part | None:
+    def refitted(self, cells: Any) -> ColumnsPart | None:
         """The same fitted on such an array; ``None`` likewise."""
 
 
@@ -54,7 +54,7 @@ class Part(Protocol):
 class FastFeatures:
     """Parts side by side."""
 
-    parts: Sequence[Part]
+    parts: Sequence[ColumnsPart]
 
     def __call__(self, table: pd.DataFrame) -> Array | None:
         """The features of a table; ``None`` where scikit-learn has to decide."""
@@ -119,7 +119,7 @@ def _side_by_side(transformer: ColumnTransformer) -> FastFeatures | None:
     return FastFeatures(parts) if parts else None
 
 
-def _part(steps: list[Any], columns: list[str]) -> Part | None:
+def _part(steps: list[Any], columns: list[str]) -> ColumnsPart | None:
     if steps and type(steps[-1]) is OneHotEncoder:
         return _texts(steps[:-1], steps[-1], columns)
     return Numbers(columns, tuple(steps)) if all(map(_is_known, steps)) else None
@@ -162,7 +162,7 @@ class Numbers:
             cells = _applied(step, cells)
         return np.asarray(cells, dtype=np.float64)
 
-    def refitted(self, cells: Any) -> Part | None:
+    def refitted(self, cells: Any) -> ColumnsPart | None:
         fresh = []
         for step in self.steps:
             fitted = clone(step).fit(cells)
@@ -192,7 +192,7 @@ def _applied(step: Any, X: Array) -> Array:
     return X if scale is None else X / scale
 
 
-def _texts(before: list[Any], encoder: OneHotEncoder, columns: list[str]) -> Part | None:
+def _texts(before: list[Any], encoder: OneHotEncoder, columns: list[str]) -> ColumnsPart | None:
     if encoder.drop is not None or getattr(encoder, "_infrequent_enabled", False):
         return None
     fills: list[Any] = [None] * len(columns)
@@ -261,7 +261,7 @@ class Texts:
             found.append(one_hot)
         return np.hstack(found).astype(np.float64)
 
-    def refitted(self, cells: Any) -> Part | None:
+    def refitted(self, cells: Any) -> ColumnsPart | None:
         if not self.can_refit or (cells < 0).any():
             return None
         return replace(self, places=[np.unique(cells[:, k]) for k in range(cells.shape[1])])
