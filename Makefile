@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow lint audit format bench success reproduce clean
+.PHONY: demo test test-slow test-oldest lint audit format bench success reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
@@ -16,6 +16,14 @@ test: $(VENV)/.test
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+# the same suite with the oldest releases that pyproject.toml declares
+test-oldest:
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --quiet "pip>=25.1"
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt --editable .
+	$(VENV)-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt --group test
+	$(VENV)-oldest/bin/python -m pytest -n $(JOBS)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -51,7 +59,7 @@ reproduce: $(VENV)/.installed
 	$(BIN)/holdfast reproduce --out docs/reproduction --resume
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Holdfast needs Python 3.11 or newer; run: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'

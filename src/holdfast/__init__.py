@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from holdfast.searches import search
     from holdfast.searches.plan import Plan
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "Audit": "holdfast.audits.result",

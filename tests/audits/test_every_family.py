@@ -1,5 +1,8 @@
 """One rule for every family: audited, searched, refitted, and told what a refit alone does."""
 
+import importlib
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -95,13 +98,18 @@ def test_what_cannot_be_scored_is_broken_with_the_reason():
     assert result.recourses["without_score"].iloc[:6].str.contains("categor").all()
 
 
-def test_hardening_counts_it_as_broken_too():
-    from holdfast.audits.hardening.margin import _survives
+def test_hardening_counts_it_as_broken_too(monkeypatch):
+    margin = importlib.import_module("holdfast.audits.hardening.margin")
 
     model, points, target = last_of_a_category()
-    given = hf.find_recourse(model, points[6:] - 0 if False else points[6:], target=target + 1.0)
-    fine = _survives(model, given, target, 1, "row")
-    assert fine.dtype == bool
+    given = SimpleNamespace(
+        points=points,
+        valid=pd.Series(True, index=points.index),
+        score=pd.Series(model.scores(points), index=points.index),
+    )
+    attack = SimpleNamespace(sets=[np.array([], dtype=int), np.array([0])])
+    monkeypatch.setattr(margin, "search", lambda *a, **o: attack)
+    assert not margin._survives(model, given, target, 1, "row")[:6].any()
 
 
 def test_nan_never_counts_as_surviving():
