@@ -56,9 +56,7 @@ def walked(command):
             back = back.f_back
         if back is None:
             return
-        caller = rooms.setdefault(
-            back.f_code.co_filename, room_of(back.f_code.co_filename, source)
-        )
+        caller = rooms.setdefault(back.f_code.co_filename, room_of(back.f_code.co_filename, source))
         if room != caller and room not in COMMON and caller not in COMMON:
             entries[caller, room] += 1
             if caller in ("cli", "cases", "audits") and (not order or order[-1] != room):

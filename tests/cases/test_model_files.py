@@ -89,7 +89,8 @@ def renamed(old, **new):
     def change(text):
         schema = json.loads(text)
         for node in nodes(schema):
-            if f"{node['__module__']}.{node['__class__']}" == old:
+            full = f"{node['__module__']}.{node['__class__']}"
+            if full == old or (old == "numpy.log1p" and node["__class__"] == "log1p"):
                 node.update(new)
         return json.dumps(schema)
 

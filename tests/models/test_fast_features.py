@@ -45,7 +45,9 @@ KNOWN = {
     ),
 }
 OTHER = {
-    "binned": front(make_pipeline(SimpleImputer(), KBinsDiscretizer(3, encode="ordinal"))),
+    "binned": front(
+        make_pipeline(SimpleImputer(), KBinsDiscretizer(3, encode="ordinal", strategy="uniform"))
+    ),
     "dropped": front(SimpleImputer(), OneHotEncoder(drop="first")),
     "merged": front(SimpleImputer(), OneHotEncoder(min_frequency=0.3)),
     "flagged": front(SimpleImputer(add_indicator=True)),

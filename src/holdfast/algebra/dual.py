@@ -161,7 +161,8 @@ class Repeats:
     """
 
     def __init__(self, X: Array):
-        self.points, self.of, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+        self.points, of, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+        self.of = of.ravel()  # numpy 2.0 gives it two dimensions
         self.root = np.sqrt(counts)
 
     @classmethod

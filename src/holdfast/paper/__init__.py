@@ -308,7 +308,13 @@ def _json(results: pd.DataFrame) -> str:
             if any(value is not None for value in values):
                 curve[name] = [_short(value) for value in values]
         curves.append(curve)
-    return "[\n" + ",\n".join(json.dumps(curve, ensure_ascii=False) for curve in curves) + "\n]\n"
+    lines = (json.dumps(curve, ensure_ascii=False, default=_plain) for curve in curves)
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+def _plain(value: Any) -> Any:
+    """A number as Python's own: some releases of pandas group by numpy's."""
+    return value.item()
 
 
 def _short(value: Any) -> Any:
