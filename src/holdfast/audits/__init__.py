@@ -264,6 +264,7 @@ def _attack(
         unit=unit,
         random_state=rng,
         seconds=clock.left,
+        progress=lambda done, total: tell("search for the worst erasures", done, total),
         **options,
     )
     if plan.notes.get("out of time"):
@@ -274,10 +275,12 @@ def _attack(
 
 def _confirmed(refits: Refits, plan: Plan, clock: Clock) -> Array:
     """Scores after each of the attack's sets, by the estimator itself; late, of the last only."""
-    if clock.allows(f"refits of the attack at 1 to {plan.max_deletions - 1} erasures"):
-        return refits.without(plan.sets, "refits of the attack")
-    after = np.full((len(plan.sets), len(refits.points)), np.nan)
-    after[[0, -1]] = refits.without([plan.sets[0], plan.sets[-1]], "refits of the attack")
+    stage = "refits of the attack"
+    refits.without([plan.sets[-1]], stage)  # the one that must be there
+    refits.until = clock.end
+    after = refits.without(plan.sets, stage)
+    if refits.skipped:
+        clock.missing.append(f"{refits.skipped} of {plan.max_deletions} {stage}")
     return after
 
 

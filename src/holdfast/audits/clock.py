@@ -21,13 +21,13 @@ class Clock:
     def __init__(self, limit: float | None):
         if limit is not None and finite_number("time_limit", limit) < 0:
             raise HoldfastError(f"time_limit must not be negative, got {limit!r}")
-        self._end = math.inf if limit is None else time.monotonic() + float(limit)
+        self.end = math.inf if limit is None else time.monotonic() + float(limit)
         self.missing: list[str] = []
 
     @property
     def left(self) -> float:
         """Seconds left; infinite without a limit."""
-        return max(self._end - time.monotonic(), 0.0)
+        return max(self.end - time.monotonic(), 0.0)
 
     def allows(self, stage: str) -> bool:
         """Whether there is time to begin something; if not, it is noted as missing."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,9 @@ def check_audit(settings: Settings) -> None:
 
 def audit_case(settings: Settings, case: Case, progress: Progress | None = None) -> Audit:
     """The audit the settings ask for, hardening included where it is asked for."""
+    deadline = math.inf
+    if settings.time_limit is not None:
+        deadline = time.monotonic() + settings.time_limit
     above, unproven = (
         threshold(getattr(settings, name), name, settings.max_deletions)
         for name in ("fail_above", "fail_unproven")
@@ -62,7 +67,10 @@ def audit_case(settings: Settings, case: Case, progress: Progress | None = None)
         about=case.about,
     )
     if settings.survive is not None:
-        result.hardening = harden_case(settings, case, progress)
+        if time.monotonic() < deadline:
+            result.hardening = harden_case(settings, case, progress)
+        else:
+            result.missing.append("what would make recourses survive")
     return result
 
 

@@ -12,6 +12,8 @@ all. NaN never counts as surviving.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -94,6 +96,8 @@ class Refits:
         How often the estimator was fitted.
     solved : int
         How often the family's own solver was used instead.
+    skipped : int
+        How many refits were not made because time was up.
     """
 
     def __init__(
@@ -108,7 +112,9 @@ class Refits:
         self._tell = progress or (lambda stage, done, total: None)
         self._known: dict[Any, Array] = {}
         self._reasons: dict[Any, dict[int, str]] = {}
-        self.fits = self.solved = 0
+        self.fits = self.solved = self.skipped = 0
+        #: when to stop refitting, by :func:`time.monotonic`: what is left then has no scores
+        self.until = math.inf
 
     def without(
         self,
@@ -196,6 +202,9 @@ class Refits:
         model = self.model
         if np.array_equal(rows, np.arange(model.rows.n)):
             return model.scores(self.points)
+        if time.monotonic() > self.until:
+            self.skipped += 1
+            return np.full(len(self.points), np.nan)
         reasons: dict[int, str] = {}
         try:
             if by == "solver" and model.can.solves and model.can.refit == "cheap":

@@ -53,6 +53,7 @@ def search(
     threads: int | None = None,
     approximation: str | None = None,
     seconds: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Plan:
     """Look for the deletions that hurt the given recourses most.
@@ -90,6 +91,8 @@ def search(
     seconds : float, optional
         After so long a search ends with what it has: its largest set stands for all budgets it did
         not come to, and ``plan.notes["out of time"]`` is true.
+    progress : callable, optional
+        Called with ``(done, total)`` as the search goes on.
     **options
         Of the method.
 
@@ -136,6 +139,7 @@ def search(
             by_refits=found_by.attack == "refits",
             **own,
         )
+        attack.tell = progress or attack.tell
         attack.deadline = math.inf if seconds is None else time.monotonic() + seconds
         found = found_by.run(attack, budget, rng, **options)
         return _plan(model, promises, units, budget, attack, found, name, {**own, **options}, rng)

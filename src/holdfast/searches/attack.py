@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -54,6 +54,8 @@ class Attack(Protocol):
     sweeps_all: bool
     #: when a search should come to an end, by :func:`time.monotonic`
     deadline: float
+    #: told how much of a search is done, and how much there is
+    tell: Callable[[int, int], None]
 
     def sweep(self, units: Sequence[int], temperature: float | None = None) -> Sweep:
         """Every candidate's value after some deletions; soft with a ``temperature``."""
@@ -122,6 +124,7 @@ class AlgebraAttack:
     costly = False
     sweeps_all = True
     deadline = math.inf
+    tell: Callable[[int, int], None] = staticmethod(lambda done, total: None)
 
     def __init__(
         self,
@@ -256,6 +259,7 @@ class RefittingAttack:
 
     sweeps_all = False
     deadline = math.inf
+    tell: Callable[[int, int], None] = staticmethod(lambda done, total: None)
 
     def __init__(
         self,

@@ -65,6 +65,7 @@ def best(
 
     sets: list[list[int]] = [[]]
     for k in range(1, budget + 1):
+        attack.tell(k - 1, budget)
         pool = [member[min(k, len(member) - 1)] for member in members] + [sets[-1]]
         if len(sets[-1]) == k - 1 and not late(attack):
             extension = attack.sweep(sets[-1])

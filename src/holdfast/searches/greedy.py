@@ -81,6 +81,7 @@ def refit(attack: Attack, budget: int, rng: Any) -> list[list[int]]:
         if not sweep.possible.any():
             break
         chosen = [*chosen, sweep.best]
+        attack.tell(len(chosen), budget)
         better = sweep.value[sweep.best] >= reached
         reached = max(reached, float(sweep.value[sweep.best]))
         sets.append(chosen if better else sets[-1])

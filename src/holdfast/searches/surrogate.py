@@ -11,7 +11,7 @@ where that is large.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,7 @@ class SurrogateAttack:
     costly = True
     sweeps_all = False
     deadline = math.inf
+    tell: Callable[[int, int], None] = staticmethod(lambda done, total: None)
 
     def __init__(
         self,
