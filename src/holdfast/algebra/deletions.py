@@ -16,14 +16,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
 from holdfast.algebra.dual import DualInverse
+from holdfast.algebra.fit_by_weight import DualFit, FitByWeight, LowRankFit
 from holdfast.algebra.rows import Array, Positions, TrainingRows, listed
+from holdfast.algebra.tiles import Products, Stored, Tiles
 from holdfast.errors import SingularDeletionError
 
 #: eigenvalues of I − U_S U_Sᵀ below this are rounding noise
@@ -34,27 +36,6 @@ Move = Callable[[Array, Positions], Array]
 
 #: low-rank models with more parameters than this are cheaper to hold as a dense C
 STREAMED_RANK = 128
-
-
-class Tiles(Protocol):
-    """Rows of ``C`` transposed, in some order of the training rows."""
-
-    def __call__(self, rows: Any) -> Array:
-        """(rows, functionals), before any deletion."""
-
-    def without(self, gone: Positions) -> Callable[[Any], Array] | None:
-        """The same after rows ``gone`` went, where that costs no more; else ``None``."""
-
-
-class FitByWeight(Protocol):
-    """A fit as a function of row weights: what a relaxed search descends on."""
-
-    def gradient(self, slopes: Slopes, omega: Array, lean: Array | float = 0.0) -> Array:
-        """``Σ_j ∂loss/∂f_j · ∂f_j/∂ω`` (rows,) at weights ``ω``; ``slopes`` takes drops of f."""
-
-
-#: the drop of every functional → the derivative of a loss in every functional
-Slopes = Callable[[Array], Array]
 
 
 class Deletions(ABC):
@@ -287,8 +268,16 @@ class LowRankDeletions(Deletions):
 
     def tiles(self, order: Positions) -> Tiles:
         if self.streams:
-            return _Products(self, np.ascontiguousarray(self.factor[order]))
-        return _Stored(np.ascontiguousarray(self.dense().T[order]))
+            return Products(self.queries, np.ascontiguousarray(self.factor[order]), self._moved)
+        return Stored(np.ascontiguousarray(self.dense().T[order]))
+
+    def _moved(self, gone: Positions) -> Array | None:
+        """``I + U_Tᵀ Z U_T``, by which queries move when rows go; ``None`` if they do not."""
+        if not self.coupled:
+            return None
+        U = self.factor[gone]
+        moved: Array = np.eye(U.shape[1]) + U.T @ linalg.inv(self.block(gone)) @ U
+        return moved
 
     def blocks(self, rows: npt.NDArray[np.intp]) -> Array:
         size = rows.shape[1]
@@ -375,7 +364,7 @@ class KernelDeletions(Deletions):
         return self.dense()
 
     def tiles(self, order: Positions) -> Tiles:
-        return _Stored(np.ascontiguousarray(self.dense().T[order]))
+        return Stored(np.ascontiguousarray(self.dense().T[order]))
 
     def blocks(self, rows: npt.NDArray[np.intp]) -> Array:
         return np.stack([self.block(group) for group in rows])
@@ -397,93 +386,3 @@ class KernelDeletions(Deletions):
 
     def fit_by_weight(self, rows: Positions) -> FitByWeight:
         return DualFit(self.columns(rows), self.block(rows), self.residuals[rows], self.ridge)
-
-
-class _Products:
-    """Tiles of a low-rank ``C``, each one product that never leaves the cache."""
-
-    def __init__(self, deletions: LowRankDeletions, factor: Array):
-        self._deletions, self._factor = deletions, factor
-        self._right = np.ascontiguousarray(deletions.queries.T)
-
-    def __call__(self, rows: Any) -> Array:
-        tile: Array = self._factor[rows] @ self._right
-        return tile
-
-    def without(self, gone: Positions) -> Callable[[Any], Array] | None:
-        """With ``W' = W + C_T Z U_T`` for ``W``: one product does both, for rows still there."""
-        triple = self._deletions
-        if not triple.coupled:
-            return self
-        U = triple.factor[gone]
-        moved = np.eye(U.shape[1]) + U.T @ linalg.inv(triple.block(gone)) @ U
-        right = np.ascontiguousarray((triple.queries @ moved).T)
-        return lambda rows: self._factor[rows] @ right
-
-
-class _Stored:
-    """Tiles of a ``C`` that is held whole."""
-
-    def __init__(self, dense: Array):
-        self._dense = dense
-
-    def __call__(self, rows: Any) -> Array:
-        return self._dense[rows]
-
-    def without(self, gone: Positions) -> Callable[[Any], Array] | None:
-        return None
-
-
-@dataclass(frozen=True)
-class LowRankFit:
-    """The fit as a function of all row weights, in the whitened coordinates of a low-rank model."""
-
-    queries: Array
-    factor: Array
-    residuals: Array
-    coupled: bool
-
-    def gradient(self, slopes: Slopes, omega: Array, lean: Array | float = 0.0) -> Array:
-        """``Σ_j ∂loss/∂f_j · ∂f_j/∂ω`` (n,) at row weights ``ω``, in closed form."""
-        W, U, r = self.queries, self.factor, self.residuals
-        gone = 1.0 - omega
-        if not self.coupled:
-            return r * (U @ (slopes(W @ (U.T @ (gone * r)) + lean) @ W))
-        away = U[gone > 0] * np.sqrt(gone[gone > 0])[:, None]
-        curvature = np.eye(U.shape[1]) - away.T @ away  # numpy makes half of it and mirrors
-        factor = linalg.cho_factor(curvature + 1e-12 * np.eye(len(curvature)))
-        shift = linalg.cho_solve(factor, U.T @ (gone * r))
-        back = linalg.cho_solve(factor, slopes(W @ shift + lean) @ W)
-        return (r + U @ shift) * (U @ back)
-
-
-@dataclass(frozen=True)
-class DualFit:
-    """The fit as a function of some rows' weights, all others staying 1, for a kernel model."""
-
-    columns: Array
-    block: Array
-    residuals: Array
-    beta: float
-
-    def gradient(self, slopes: Slopes, omega: Array, lean: Array | float = 0.0) -> Array:
-        """As for :class:`LowRankFit`, for the rows in question."""
-        gone = 1.0 - omega
-        root = np.sqrt(gone)
-        inner = root[:, None] * self.block * root
-        inner[np.diag_indices_from(inner)] += (1.0 - gone) / self.beta
-        factor = linalg.cho_factor(inner)
-
-        def solved(right: Array) -> Array:
-            return root * linalg.cho_solve(factor, root * right)
-
-        dual = solved(self.residuals)
-        back_from = slopes(self.columns @ dual + lean) @ self.columns
-        back = solved(back_from)
-        # N/g, from (G + D) N = 1 where g is small: there is no division by it
-        small = gone < 0.5
-        scale = np.where(small, self.beta / np.where(small, 1.0 - gone, 1.0), 0.0)
-        inverse = np.where(small, 0.0, 1.0 / np.where(small, 1.0, gone))
-        dual_over = scale * (self.residuals - self.block @ dual) + inverse * dual
-        back_over = scale * (back_from - self.block @ back) + inverse * back
-        return dual_over * back_over / self.beta

@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from holdfast.algebra.deletions import Tiles
 from holdfast.algebra.rows import Array
 from holdfast.algebra.states import State, States
+from holdfast.algebra.tiles import Tiles
 from holdfast.algebra.units import Units
 
 #: entries of a tile made by a product: two megabytes, which stay in the cache

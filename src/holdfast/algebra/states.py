@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import linalg
 
-from holdfast.algebra.deletions import Deletions, Tiles
+from holdfast.algebra.deletions import Deletions
 from holdfast.algebra.rows import Array, Positions
+from holdfast.algebra.tiles import Tiles
 from holdfast.algebra.units import Units
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,7 @@ from holdfast.algebra.units import Units
 from holdfast.arguments import finite_score, generator_of, positive_number
 from holdfast.audits.about import About
 from holdfast.audits.clock import Clock
-from holdfast.audits.explanation import (
-    action_shift,
-    agreement,
-    bound_table,
-    by_overshoot,
-    critical_rows,
-)
+from holdfast.audits.explanation import Explained, by_overshoot
 from holdfast.audits.likelihood import (
     HIGH,
     LOW,
@@ -31,11 +24,11 @@ from holdfast.audits.likelihood import (
     refuse_too_many,
 )
 from holdfast.audits.result import Audit
+from holdfast.audits.tables import counts, critical_table, curve_table, recourse_table
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refits import Progress, Refits, broken, shares_broken, small_matrices
 from holdfast.proofs import certify as prove
-from holdfast.proofs.result import Proof
 from holdfast.recourse import target_of
 from holdfast.recourse.promises import Promises, judged
 from holdfast.recourse.result import Recourse
@@ -184,7 +177,7 @@ def audit(
         by_group = None
         if groups is not None and clock.allows("cohorts"):
             by_group = cohort_table(refits, groups, target, model.can.predicts)
-        told = _Explained.of(
+        told = Explained.of(
             model, promises, plan, units, k, after if frozen is None else frozen, rng, clock, quick
         )
         overshoots = None
@@ -195,9 +188,9 @@ def audit(
     return Audit(
         model=model,
         plan=plan,
-        curve=_curve(plan, refitted, frozen, random, proof, target),
-        critical=_critical(model, plan, units, promises),
-        recourses=_recourses(model, promises, after, refits, proof, plan),
+        curve=curve_table(plan, refitted, frozen, random, proof, target),
+        critical=critical_table(model, plan, units, promises),
+        recourses=recourse_table(model, promises, after, refits, proof, plan),
         bounds=told.bounds,
         agreement=told.agreement,
         explained=told.critical,
@@ -216,7 +209,7 @@ def audit(
         quick=quick,
         missing=clock.missing,
         refits={"estimator": refits.fits, "solver": refits.solved},
-        counts=_counts(model, promises, units, plan),
+        counts=counts(model, promises, units, plan),
         settings={
             "search": str(search if isinstance(search, str) else getattr(search, "__name__", "")),
             "max_deletions": plan.max_deletions,
@@ -345,150 +338,3 @@ def _random(
         }
     )
     return table, refit_count
-
-
-def _curve(
-    plan: Plan,
-    refitted: Array,
-    frozen: Any,
-    random: pd.DataFrame,
-    proof: Proof | None,
-    target: float,
-) -> pd.DataFrame:
-    k = pd.RangeIndex(len(plan.sets), name="k")
-    table = pd.DataFrame({"predicted": plan.predicted, "refitted": refitted}, index=k)
-    table["frozen"] = np.nan if frozen is None else shares_broken(frozen, target)
-    table = table.join(random.set_axis(k, axis=0))
-    ceiling = np.full(len(k), np.nan)
-    if proof is not None:
-        known = np.arange(len(k)) <= proof.limit
-        ceiling[known] = np.asarray(proof.upper)[known]
-        if plan.upper is not None:
-            ceiling = np.fmin(ceiling, plan.upper)
-    # that nothing breaks more than everything is no finding
-    table["ceiling"] = np.where(ceiling < 1.0, ceiling, np.nan)
-    return table
-
-
-def _names(model: ErasableModel, unit: str) -> Any:
-    """How people are named: a subject by their id, a row by the frame's index, else by position."""
-    if unit == "subject" or not isinstance(model.X, pd.DataFrame):
-        return lambda name: name
-    ids = model.row_ids
-    return lambda place: ids[int(place)]
-
-
-def _critical(model: ErasableModel, plan: Plan, units: Units, promises: Promises) -> pd.DataFrame:
-    """Everybody the attack erases: when, how often, and what they break alone."""
-    name_of = _names(model, plan.unit)
-    first: dict[Any, int] = {}
-    times: dict[Any, int] = {}
-    for k, members in enumerate(plan.units):
-        for member in members:
-            first.setdefault(member, k)
-            times[member] = times.get(member, 0) + 1
-    number = {name: u for u, name in enumerate(units.names)}
-    deletions = model.deletions(promises.kept_points) if model.can.predicts else None
-    lines = []
-    for member in sorted(first, key=lambda m: (first[m], -times[m])):
-        rows = units.rows([number[member]])
-        alone = float("nan")
-        if deletions is not None:
-            alone = float(np.mean(deletions.effect_at(rows) > promises.margins))
-        lines.append((name_of(member), len(rows), first[member], times[member], alone))
-    columns = ["id", "rows", "first_at", "budgets", "breaks_alone"]
-    return pd.DataFrame(lines, columns=columns)
-
-
-def _recourses(
-    model: ErasableModel,
-    promises: Promises,
-    after: Array,
-    refits: Refits,
-    proof: Proof | None,
-    plan: Plan,
-) -> pd.DataFrame:
-    """One line per valid recourse."""
-    tried = np.asarray(~np.isnan(after).all(axis=1))
-    hit: Any = broken(after, promises.target) & tried[:, None]
-    at = np.where(hit.any(axis=0), hit.argmax(axis=0), 0)
-    first = np.asarray(at).tolist()
-    table = pd.DataFrame(
-        {
-            "score": promises.kept_scores,
-            "margin": promises.margins,
-            "overshoot": promises.margins / model.score_unit,
-            "broken_at": pd.array([int(k) if k else pd.NA for k in first], dtype="Int64"),
-        },
-        index=promises.index[promises.kept],
-    )
-    why = ["" if k == 0 else refits.why_not(plan.sets[k]).get(j, "") for j, k in enumerate(first)]
-    if any(why):
-        table["without_score"] = why
-    if proof is not None:
-        name_of = _names(model, plan.unit)
-        some = proof.iloc[promises.kept]
-        for column in ("certified", "attacked", "status"):
-            table[column] = some[column].to_numpy()
-        table["attacked"] = table["attacked"].astype("Int64")
-        table["witness"] = pd.Series(
-            [[name_of(u) for u in chosen] for chosen in some["witness"]], index=table.index
-        )
-    if isinstance(promises.given, Recourse):
-        table["change"] = promises.given.in_words().iloc[promises.kept].to_numpy()
-    return table
-
-
-def _counts(model: ErasableModel, promises: Promises, units: Units, plan: Plan) -> dict[str, int]:
-    counts = {
-        "rows": model.rows.n,
-        "units": len(units),
-        "recourses": len(promises),
-        "valid": int(promises.kept.size),
-        "skipped": len(plan.skipped),
-    }
-    if isinstance(promises.given, Recourse):
-        counts["above_target"] = promises.given.above_target
-        counts["without_recourse"] = promises.given.without_recourse
-    return counts
-
-
-@dataclass(frozen=True)
-class _Explained:
-    """What is said about why, beside what happens."""
-
-    critical: Any
-    action: Any
-    bounds: pd.DataFrame
-    agreement: pd.DataFrame | None
-
-    @classmethod
-    def of(
-        cls,
-        model: ErasableModel,
-        promises: Promises,
-        plan: Plan,
-        units: Units,
-        k: int,
-        honest: Array,
-        rng: Any,
-        clock: Clock,
-        quick: bool,
-    ) -> _Explained:
-        if quick or not clock.allows("explanations"):
-            return cls(None, None, bound_table(model, None, None, 0.0, rng), None)
-        points, rows = promises.kept_points, plan.sets[k]
-        given = promises.given
-        goal = given.goal if isinstance(given, Recourse) else promises.target
-        randoms = [units.rows(rng.choice(len(units), k, replace=False).tolist()) for _ in range(3)]
-        agreed = None
-        if model.can.predicts and rows.size:
-            before = promises.kept_scores
-            predicted = before - model.deletions(points).effect_at(rows)
-            agreed = agreement(before, predicted, honest[k], model.score_unit)
-        return cls(
-            critical_rows(model, points, promises.target, rng),
-            action_shift(model, promises.kept_people, rows, randoms, goal, rng),
-            bound_table(model, points, promises.kept_people, goal, rng),
-            agreed,
-        )

@@ -10,14 +10,17 @@ import pandas as pd
 
 from holdfast import propositions
 from holdfast.algebra.rows import Array, Positions, take
+from holdfast.algebra.units import Units
 from holdfast.audits.clock import Clock
 from holdfast.errors import HoldfastError
 from holdfast.instability import action_instability
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.refits import Refits, broken
 from holdfast.recourse import METHODS, find_recourse
+from holdfast.recourse.promises import Promises
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search
+from holdfast.searches.plan import Plan
 
 #: the overshoots recourses are made for again, in standard deviations of the scores
 OVERSHOOTS = (0.001, 0.01, 0.05, 0.2)
@@ -229,3 +232,44 @@ def by_overshoot(
             )
     tell("recourse at other overshoots", len(grid), len(grid))
     return pd.DataFrame(lines) if lines else None
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What is said about why, beside what happens."""
+
+    critical: Any
+    action: Any
+    bounds: pd.DataFrame
+    agreement: pd.DataFrame | None
+
+    @classmethod
+    def of(
+        cls,
+        model: ErasableModel,
+        promises: Promises,
+        plan: Plan,
+        units: Units,
+        k: int,
+        honest: Array,
+        rng: Any,
+        clock: Clock,
+        quick: bool,
+    ) -> Explained:
+        if quick or not clock.allows("explanations"):
+            return cls(None, None, bound_table(model, None, None, 0.0, rng), None)
+        points, rows = promises.kept_points, plan.sets[k]
+        given = promises.given
+        goal = given.goal if isinstance(given, Recourse) else promises.target
+        randoms = [units.rows(rng.choice(len(units), k, replace=False).tolist()) for _ in range(3)]
+        agreed = None
+        if model.can.predicts and rows.size:
+            before = promises.kept_scores
+            predicted = before - model.deletions(points).effect_at(rows)
+            agreed = agreement(before, predicted, honest[k], model.score_unit)
+        return cls(
+            critical_rows(model, points, promises.target, rng),
+            action_shift(model, promises.kept_people, rows, randoms, goal, rng),
+            bound_table(model, points, promises.kept_people, goal, rng),
+            agreed,
+        )

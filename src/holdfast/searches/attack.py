@@ -108,7 +108,14 @@ def damage(
     return float(np.sum(~(left >= 0))), -float(np.nan_to_num(np.maximum(left, 0)).sum())
 
 
-class AlgebraAttack:
+class Watched:
+    """An attack that is in no hurry, and whose progress nobody watches, until a search says so."""
+
+    deadline = math.inf
+    tell: Callable[[int, int], None] = staticmethod(lambda done, total: None)
+
+
+class AlgebraAttack(Watched):
     """Damage by deletion, worked out by the algebra.
 
     Parameters
@@ -123,8 +130,6 @@ class AlgebraAttack:
 
     costly = False
     sweeps_all = True
-    deadline = math.inf
-    tell: Callable[[int, int], None] = staticmethod(lambda done, total: None)
 
     def __init__(
         self,
@@ -241,7 +246,7 @@ def can_go(deletions: Deletions, units: Units, chosen: Sequence[int]) -> bool:
     return True
 
 
-class RefittingAttack:
+class RefittingAttack(Watched):
     """Damage by deletion for approximate families: screened by the algebra, then refitted.
 
     As in the algebra, a pipeline's preprocessing is frozen; :meth:`Plan.rerun` refits it too.
@@ -258,8 +263,6 @@ class RefittingAttack:
     """
 
     sweeps_all = False
-    deadline = math.inf
-    tell: Callable[[int, int], None] = staticmethod(lambda done, total: None)
 
     def __init__(
         self,

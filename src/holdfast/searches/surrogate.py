@@ -10,8 +10,7 @@ where that is large.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.refits import Refits
 from holdfast.recourse.promises import Promises
-from holdfast.searches.attack import AlgebraAttack, damage
+from holdfast.searches.attack import AlgebraAttack, Watched, damage
 
 #: beyond so many rows the kernel matrix costs more than the refits it saves
 _MOST_ROWS = 6_000
@@ -72,7 +71,7 @@ def stand_in(
     return AlgebraAttack(other.deletions(frame), promises.margins / slope, units, threads=threads)
 
 
-class SurrogateAttack:
+class SurrogateAttack(Watched):
     """Damage by deletion, known by refitting only.
 
     Parameters
@@ -87,8 +86,6 @@ class SurrogateAttack:
     objective = "outcome"
     costly = True
     sweeps_all = False
-    deadline = math.inf
-    tell: Callable[[int, int], None] = staticmethod(lambda done, total: None)
 
     def __init__(
         self,

@@ -1,0 +1,127 @@
+"""What an audit found, as tables: the curve, who is critical, every recourse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.algebra.rows import Array
+from holdfast.algebra.units import Units
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.refits import Refits, broken, shares_broken
+from holdfast.proofs.result import Proof
+from holdfast.recourse.promises import Promises
+from holdfast.recourse.result import Recourse
+from holdfast.searches.plan import Plan
+
+
+def curve_table(
+    plan: Plan,
+    refitted: Array,
+    frozen: Any,
+    random: pd.DataFrame,
+    proof: Proof | None,
+    target: float,
+) -> pd.DataFrame:
+    """One line per number of erasures: predicted, refitted, at random, and what is proven."""
+    k = pd.RangeIndex(len(plan.sets), name="k")
+    table = pd.DataFrame({"predicted": plan.predicted, "refitted": refitted}, index=k)
+    table["frozen"] = np.nan if frozen is None else shares_broken(frozen, target)
+    table = table.join(random.set_axis(k, axis=0))
+    ceiling = np.full(len(k), np.nan)
+    if proof is not None:
+        known = np.arange(len(k)) <= proof.limit
+        ceiling[known] = np.asarray(proof.upper)[known]
+        if plan.upper is not None:
+            ceiling = np.fmin(ceiling, plan.upper)
+    # that nothing breaks more than everything is no finding
+    table["ceiling"] = np.where(ceiling < 1.0, ceiling, np.nan)
+    return table
+
+
+def _names(model: ErasableModel, unit: str) -> Any:
+    """How people are named: a subject by their id, a row by the frame's index, else by position."""
+    if unit == "subject" or not isinstance(model.X, pd.DataFrame):
+        return lambda name: name
+    ids = model.row_ids
+    return lambda place: ids[int(place)]
+
+
+def critical_table(
+    model: ErasableModel, plan: Plan, units: Units, promises: Promises
+) -> pd.DataFrame:
+    """Everybody the attack erases: when, how often, and what they break alone."""
+    name_of = _names(model, plan.unit)
+    first: dict[Any, int] = {}
+    times: dict[Any, int] = {}
+    for k, members in enumerate(plan.units):
+        for member in members:
+            first.setdefault(member, k)
+            times[member] = times.get(member, 0) + 1
+    number = {name: u for u, name in enumerate(units.names)}
+    deletions = model.deletions(promises.kept_points) if model.can.predicts else None
+    lines = []
+    for member in sorted(first, key=lambda m: (first[m], -times[m])):
+        rows = units.rows([number[member]])
+        alone = float("nan")
+        if deletions is not None:
+            alone = float(np.mean(deletions.effect_at(rows) > promises.margins))
+        lines.append((name_of(member), len(rows), first[member], times[member], alone))
+    columns = ["id", "rows", "first_at", "budgets", "breaks_alone"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def recourse_table(
+    model: ErasableModel,
+    promises: Promises,
+    after: Array,
+    refits: Refits,
+    proof: Proof | None,
+    plan: Plan,
+) -> pd.DataFrame:
+    """One line per valid recourse."""
+    tried = np.asarray(~np.isnan(after).all(axis=1))
+    hit: Any = broken(after, promises.target) & tried[:, None]
+    at = np.where(hit.any(axis=0), hit.argmax(axis=0), 0)
+    first = np.asarray(at).tolist()
+    table = pd.DataFrame(
+        {
+            "score": promises.kept_scores,
+            "margin": promises.margins,
+            "overshoot": promises.margins / model.score_unit,
+            "broken_at": pd.array([int(k) if k else pd.NA for k in first], dtype="Int64"),
+        },
+        index=promises.index[promises.kept],
+    )
+    why = ["" if k == 0 else refits.why_not(plan.sets[k]).get(j, "") for j, k in enumerate(first)]
+    if any(why):
+        table["without_score"] = why
+    if proof is not None:
+        name_of = _names(model, plan.unit)
+        some = proof.iloc[promises.kept]
+        for column in ("certified", "attacked", "status"):
+            table[column] = some[column].to_numpy()
+        table["attacked"] = table["attacked"].astype("Int64")
+        table["witness"] = pd.Series(
+            [[name_of(u) for u in chosen] for chosen in some["witness"]], index=table.index
+        )
+    if isinstance(promises.given, Recourse):
+        table["change"] = promises.given.in_words().iloc[promises.kept].to_numpy()
+    return table
+
+
+def counts(model: ErasableModel, promises: Promises, units: Units, plan: Plan) -> dict[str, int]:
+    """How many rows, people and recourses there are."""
+    found = {
+        "rows": model.rows.n,
+        "units": len(units),
+        "recourses": len(promises),
+        "valid": int(promises.kept.size),
+        "skipped": len(plan.skipped),
+    }
+    if isinstance(promises.given, Recourse):
+        found["above_target"] = promises.given.above_target
+        found["without_recourse"] = promises.given.without_recourse
+    return found
