@@ -17,6 +17,7 @@ from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refits import Refits, scores_or_nan, small_matrices
 from holdfast.models.refits import broken as broken_by
 from holdfast.recourse import find_recourse
+from holdfast.recourse.promises import judged
 from holdfast.recourse.result import Recourse
 
 
@@ -152,8 +153,8 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
         raise HoldfastError("nobody is to be erased: the list of ids is empty")
     target = given.target if target is None else float(target)
     own = _own(model, given, rows) if own is None else np.asarray(own, dtype=bool)
-    scores = given.score.to_numpy()
-    keep = np.flatnonzero(given.valid.to_numpy() & (scores >= target) & ~own)
+    promises = judged(model, given, target, "judge", needed=False)
+    scores, keep = promises.scores, np.flatnonzero(promises.counts & ~own)
     points, index = given.points.iloc[keep], given.points.index[keep]
 
     with one_blas_thread(small_matrices(model)):

@@ -326,7 +326,7 @@ def _kernel_of(estimator: Any, d: int) -> tuple[kernel_functions.Kernel, float, 
     if isinstance(estimator, NTKRegressor):
         return kernel_functions.ntk, float(estimator.beta), False
     if isinstance(estimator, LSSVMClassifier):
-        return estimator._kernel(), float(estimator.beta), True
+        return kernel_functions.gaussian(float(estimator.gamma)), float(estimator.beta), True
     found = kernel_functions.of_kernel_ridge(estimator, d)
     assert found is not None
     return found, float(np.ravel(estimator.alpha)[0]), False

@@ -86,7 +86,12 @@ class Promises:
 
 
 def judged(
-    model: ErasableModel, given: Any, target: float, verb: str, people: Any = None
+    model: ErasableModel,
+    given: Any,
+    target: float,
+    verb: str,
+    people: Any = None,
+    needed: bool = True,
 ) -> Promises:
     """Promises as a model sees them now.
 
@@ -95,6 +100,8 @@ def judged(
     given : recourses, points of shape (q, d), or promises judged before
     verb : str
         What is wanted with them, for the message where there is nothing to do it with.
+    needed : bool
+        Whether it is an error if nothing counts.
 
     Raises
     ------
@@ -123,7 +130,7 @@ def judged(
             raise HoldfastError("a recourse has no finite score")
     counts = valid & (np.nan_to_num(scores, nan=-np.inf) >= target)
     reasons[valid & ~counts] = "below the target before any deletion"
-    if not counts.any():
+    if needed and not counts.any():
         raise HoldfastError(
             f"no recourse to {verb}: all {len(points)} are below the target {target:g} or invalid"
         )

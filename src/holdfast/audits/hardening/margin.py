@@ -39,6 +39,7 @@ from holdfast.proofs import certify
 from holdfast.recourse import checked, find_recourse, posed
 from holdfast.recourse.actionable import actionable, program
 from holdfast.recourse.problem import Problem
+from holdfast.recourse.promises import judged
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search
 
@@ -348,12 +349,12 @@ def _has_certificates(
 
 def _survives(model: ErasableModel, given: Recourse, target: float, survive: int, unit: str) -> Any:
     """Which recourses the strongest attack found does not break, by refitting."""
-    fine = given.valid.to_numpy().copy()
+    promises = judged(model, given, target, "harden", needed=False)
+    fine = promises.counts.copy()
     if not fine.any():
         return fine
-    places = np.flatnonzero(fine & (given.score.to_numpy() >= target))
-    plan = search(model, given, target, survive, unit=unit)
-    refits = Refits(model, given.points.iloc[places])
+    plan = search(model, promises, target, survive, unit=unit)
+    refits = Refits(model, promises.kept_points)
     for after in refits.without([rows for rows in plan.sets[1:] if rows.size]):
-        fine[places[broken(after, target)]] = False
+        fine[promises.kept[broken(after, target)]] = False
     return fine
