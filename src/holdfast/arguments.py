@@ -75,7 +75,7 @@ def budget_of(max_deletions: Any, n: int, unit: str, name: str = "max_deletions"
     if not whole or not 1 <= max_deletions < n:
         noun = "subjects" if unit == "subject" else "training rows"
         raise HoldfastError(
-            f"{name} must be a whole number from 1 to {n - 1} (there are {n} {noun}), "
+            f"⟦{name}⟧ must be a whole number from 1 to {n - 1} (there are {n} {noun}), "
             f"got {max_deletions!r}"
         )
     return int(max_deletions)

@@ -72,6 +72,11 @@ def _register_family(family: Any) -> None:
         raise HoldfastError(
             f"a family is a holdfast.models.core.Family, got {type(family).__name__}"
         )
+    classes = family.estimators
+    if not isinstance(classes, tuple) or not all(isinstance(kind, type) for kind in classes):
+        raise HoldfastError(f"a family's estimators are a tuple of classes, got {classes!r}")
+    if not callable(family.core) or not callable(family.unsupported):
+        raise HoldfastError("a family's core and unsupported must be callable")
     FAMILIES[:] = [known for known in FAMILIES if known.estimators != family.estimators]
     FAMILIES.append(family)  # the newest counts
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -115,9 +116,45 @@ def test_hardening_counts_it_as_broken_too(monkeypatch):
 def test_nan_never_counts_as_surviving():
     scores = np.array([[np.nan, 1.0, -1.0], [np.nan] * 3])
     assert broken(scores, 0.0).tolist() == [[True, False, True], [True] * 3]
-    shares = shares_broken(scores, 0.0)
-    assert shares[0] == pytest.approx(2 / 3)
-    assert np.isnan(shares[1])  # no refit at all says nothing
+    np.testing.assert_allclose(shares_broken(scores, 0.0), [2 / 3, 1.0])
+
+
+def test_everything_without_a_score_is_everything_broken():
+    """A refit that can score none of the promises is a refit; one that cannot be made is none."""
+    model, points, _ = last_of_a_category()
+    points, rows = points[:3], np.array([0])
+    target = float(model.scores(points).min()) - 1e-9
+    refits = Refits(model, points)
+    for by in ("estimator", "solver"):
+        np.testing.assert_array_equal(refits.shares([rows], target, by=by), [1.0])
+    erase_her = lambda attack, budget, rng: [[], [0]]  # noqa: E731
+    result = hf.audit(model, points, target, 1, search=erase_her, draws=2)
+    assert result.share_broken(1) == 1.0
+    assert (result.recourses["broken_at"] == 1).all()
+    assert "breaks 100 %" in result.headline
+    late = Refits(model, points)
+    late.until = -np.inf
+    assert np.isnan(late.shares([rows], target)).all()
+    assert not late.tried([rows])[0]
+
+
+def test_no_penalty_leaves_the_choice_to_the_estimator():
+    """Without one an optimum need not be unique: both ways are the estimator's."""
+    table = loans()
+    X, y = table[["age", "region"]], (table["repaid"] == "yes").astype(int)
+    pair = [int(np.flatnonzero(y == label)[0]) for label in (0, 1)]
+    X.loc[pair, "region"] = "abroad"
+    encode = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    front = make_column_transformer((StandardScaler(), ["age"]), (encode, ["region"]))
+    last = LogisticRegression(C=np.inf, tol=1e-10, max_iter=5000)
+    model = hf.erasable(make_pipeline(front, last).fit(X, y), X, y)
+    refits = Refits(model, X[:5])
+    rows = [np.array(pair)]
+    for kept in ("refitted", "kept"):
+        honest = refits.without(rows, preprocessing=kept)
+        ours = refits.without(rows, preprocessing=kept, by="solver")
+        np.testing.assert_allclose(ours, honest, atol=1e-6)
+        assert np.abs(ours).max() < 100
 
 
 # headline, time, first answers ----------------------------------------------------------------
@@ -233,6 +270,27 @@ def test_named_people_are_known_by_name_whatever_they_look_like_now():
     assert hf.impact(model, given, positions=[place]).promises_of_erased == 1
 
 
+def test_numbers_that_were_shuffled_are_still_no_names():
+    X, y = _diabetes()
+    train = X.sample(frac=0.6, random_state=0)
+    labels = y[train.index]
+    model = hf.erasable(Ridge(1.0).fit(train, labels), train, labels, favourable="low")
+    strangers = (X[X["age"] > 30] + 0.5).reset_index(drop=True)
+    strangers = strangers[strangers["bmi"] > 20]
+    given = hf.find_recourse(model, strangers, target=-140, overshoot=0.05)
+    names = [name for name in given.people.index if name in train.index][:3]
+    assert hf.impact(model, given, erase=names).promises_of_erased == 0
+
+
+def test_people_with_gaps_are_compared_gap_by_gap():
+    X, y = _diabetes()
+    X = X[:120].assign(age=pd.array([pd.NA, *X["age"][1:120].astype(int)], dtype="Int64"))
+    fitted = make_pipeline(SimpleImputer(), Ridge(1.0)).fit(X, y[:120])
+    model = hf.erasable(fitted, X, y[:120], favourable="low")
+    given = hf.find_recourse(model, X[:40], target=-140, overshoot=0.05)
+    assert hf.impact(model, given, erase=[0]).requests == 1
+
+
 def test_subjects_erase_the_promises_to_their_own_rows():
     X, y = _diabetes()
     X = X[:200].set_axis([f"row-{i}" for i in range(200)], axis=0)
@@ -246,4 +304,6 @@ def test_subjects_erase_the_promises_to_their_own_rows():
     found = hf.impact(model, given, erase=[owner])
     assert found.promises_of_erased == len(mine)
     rows = [i for i in range(200) if owners[i] == owner]
-    assert hf.impact(model, given, positions=rows).promises_of_erased == len(mine)
+    again = hf.impact(model, given, positions=rows)
+    assert again.promises_of_erased == len(mine)
+    assert again.requests == found.requests == 1

@@ -25,7 +25,7 @@ def test_capabilities_are_what_can_be_done(name, rng):
         assert can.why_not is None
     else:
         assert can.why_not
-        with pytest.raises(hf.UnsupportedModelError, match="What works: scores and without"):
+        with pytest.raises(hf.UnsupportedModelError, match="What works: scores"):
             model.deletions(Q)
         with pytest.raises(hf.UnsupportedModelError):
             model.reweighted(np.ones(60))
@@ -113,6 +113,8 @@ def test_what_is_registered_is_found(rng):
     for kind, thing, message in [
         ("model", None, "kind must be"),
         ("family", MeanCore, "core.Family"),
+        ("family", Family(DummyRegressor, MeanCore), "tuple of classes"),
+        ("family", Family((DummyRegressor,), None), "callable"),
         ("search", 3, "callable"),
         ("loss", object(), "needs a name"),
     ]:

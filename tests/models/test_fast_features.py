@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer, make_column_transformer
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -52,6 +53,19 @@ OTHER = {
     "merged": front(SimpleImputer(), OneHotEncoder(min_frequency=0.3)),
     "flagged": front(SimpleImputer(add_indicator=True)),
     "the rest": make_column_transformer((SimpleImputer(), NUMBERS[:1]), remainder="drop"),
+}
+
+
+OTHER |= {
+    "by position": ColumnTransformer([("n", SimpleImputer(), slice(0, 3))]),
+    "one column": ColumnTransformer([("t", CountVectorizer(), "job")]),
+    "another gap": front(
+        SimpleImputer(),
+        make_pipeline(
+            SimpleImputer(missing_values="?", strategy="constant", fill_value="full"),
+            OneHotEncoder(handle_unknown="ignore"),
+        ),
+    ),
 }
 
 
@@ -105,3 +119,23 @@ def test_refitted_without_some_rows(case):
     np.testing.assert_allclose(fresh(table.iloc[1:]), honest, rtol=1e-12, atol=1e-12)
     if case == "min-max":  # handle_unknown="error": scikit-learn is to say so
         assert fresh(table) is None
+
+
+def test_odd_cells_are_left_to_scikit_learn():
+    """None is no gap, and what cannot be a text is refused as scikit-learn refuses it."""
+    fill = make_pipeline(
+        SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore")
+    )
+    made, table = fitted(front(SimpleImputer(), fill))
+    table = table.astype({"job": object, "region": object})
+    for cell in (None, "?", 3, True, ["x"]):
+        odd = table[:3].copy()
+        odd.at[odd.index[0], "job"] = cell
+        try:
+            out = made.transformer.transform(odd)
+        except Exception:
+            with pytest.raises(HoldfastError):
+                made.transform(odd)
+            continue
+        honest = out.toarray() if hasattr(out, "toarray") else out
+        np.testing.assert_array_equal(made.transform(odd), honest)

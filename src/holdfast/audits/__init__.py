@@ -41,8 +41,8 @@ PROOF_SECONDS = 60.0
 JOINT_SECONDS = 10.0
 #: refits with other seeds, for models that draw
 SEEDS = 3
-#: random draws of a quick audit
-QUICK_DRAWS = 5
+#: random draws of a quick audit, and seconds, unless it is told how many
+QUICK_DRAWS, QUICK_SECONDS = 5, 20.0
 
 
 def audit(
@@ -130,7 +130,8 @@ def audit(
     3  3       0.96      0.96
     """
     refuse_other_models(model)
-    rng, clock = generator_of(random_state), Clock(time_limit)
+    rng = generator_of(random_state)
+    clock = Clock(QUICK_SECONDS if quick and time_limit is None else time_limit)
     target = _target(model, given, target)
     for name, value in (("draws", draws), ("n_jobs", n_jobs)):
         positive_number(name, abs(value) if name == "n_jobs" else value)
@@ -153,10 +154,12 @@ def audit(
         if model.preprocessing is not None and clock.allows("refits with the preprocessing kept"):
             stage = "refits, preprocessing kept"
             frozen = refits.without(plan.sets, stage, preprocessing="kept", by="solver")
-        refitted = shares_broken(after, target)
+        refitted = refits.shares(plan.sets, target)
         k = _headline_at(refitted, at, plan.max_deletions)
         noise, seeds = _restless(refits, target, rng, clock)
-        random, random_refits = _random(model, promises, plan, refits, units, k, draws, rng, tell)
+        random, random_refits = _random(
+            model, promises, plan, refits, units, k, draws, rng, tell, clock
+        )
         proof = None
         if certify and clock.allows("certificates"):
             tell("certificates", 0, 1)
@@ -246,6 +249,8 @@ def _attack(
     options: dict[str, Any] = {}
     if search == "best" and quick and model.can.predicts:
         search, options = "greedy", {"approximation": model.can.predictions[0]}
+    elif search == "best" and quick:
+        search, options = "refit", {"leaders": 1}
     elif search == "best" and certify and model.exact:  # the same search, and a joint ceiling
         search, options = "optimal", {"time_limit": min(JOINT_SECONDS, clock.left)}
     plan = look_for(
@@ -306,8 +311,12 @@ def _random(
     draws: int,
     rng: Any,
     tell: Progress,
+    clock: Clock,
 ) -> tuple[pd.DataFrame, int]:
     """Random erasures at every budget, and at budget ``k`` by refitting as many as is cheap."""
+    if not clock.allows("random erasures"):
+        nothing = np.full(plan.max_deletions + 1, np.nan)
+        return pd.DataFrame(dict.fromkeys(("random", "random_low", "random_high"), nothing)), 0
     tell("random erasures", 0, 1)
     few = draws if model.can.predicts else min(draws, 5)
     chance = look_for(
@@ -319,15 +328,15 @@ def _random(
         unit=plan.unit,
         random_state=rng,
         draws=few,
+        seconds=clock.left,
     )
     shares = np.asarray(chance.notes["shares"])
-    refit_count = few
+    few = refit_count = len(shares)
     if model.can.refit == "cubic" and model.rows.n > 3000:
         refit_count = min(few, 3)
     if model.can.predicts:
         sets = [draw[k] for draw in (chance.draws or [])[:refit_count]]
-        scores = refits.without(sets, "random erasures", by="solver")
-        honest = shares_broken(scores, promises.target)
+        honest = refits.shares(sets, promises.target, "random erasures", by="solver")
         if refit_count == few and np.isfinite(honest).all():
             shares[:, k] = honest
     table = pd.DataFrame(

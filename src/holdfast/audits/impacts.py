@@ -190,7 +190,7 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
         broken=broken,
         updated=updated,
         positions=rows,
-        requests=len(ids) or len(rows),
+        requests=_requests(model, rows),
         promises_of_erased=int(np.sum(own)),
         initially_invalid=int(np.sum(~own)) - int(keep.size),
         target=float(target),
@@ -198,6 +198,13 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
         preprocessing_matters=bool(np.any((refitted >= target) != (frozen >= target))),
         advice=advice,
     )
+
+
+def _requests(model: ErasableModel, rows: Positions) -> int:
+    """How many people, or rows where people are not known, some rows are."""
+    if model.rows.subjects is None:
+        return len(rows)
+    return len({as_text(model.rows.subjects[row]) for row in rows})
 
 
 def _listed(erase: Any) -> list[Any]:
@@ -215,14 +222,14 @@ def _own(model: ErasableModel, given: Recourse, rows: Positions) -> Any:
     """
     people, subjects = given.people, model.rows.subjects
     labels = [as_text(name) for name in people.index]
-    numbered = isinstance(people.index, pd.RangeIndex)
+    numbered = _is_numbered(people.index)
     own = np.zeros(len(labels), dtype=bool)
     if subjects is not None and not numbered:
         erased = {as_text(subjects[row]) for row in rows}
         own |= np.array([label in erased for label in labels], dtype=bool)
     if not isinstance(model.X, pd.DataFrame):
         return own
-    named = not isinstance(model.X.index, pd.RangeIndex) and not numbered
+    named = not _is_numbered(model.X.index) and not numbered
     where = {model.row_ids[int(row)]: int(row) for row in rows}
     for j, label in enumerate(labels):
         row = where.get(label)
@@ -231,10 +238,18 @@ def _own(model: ErasableModel, given: Recourse, rows: Positions) -> Any:
     return own
 
 
+def _is_numbered(index: pd.Index) -> bool:
+    """Whether an index only counts rows: whole numbers that nobody gave a name."""
+    return pd.api.types.is_integer_dtype(index.dtype) and index.name is None
+
+
 def _same(one: pd.Series, other: pd.Series) -> bool:
     """Whether two people have the same features, gaps included."""
-    pairs = zip(one.tolist(), other[one.index].tolist(), strict=True)
-    return all(a == b or (pd.isna(a) and pd.isna(b)) for a, b in pairs)
+    for a, b in zip(one.tolist(), other[one.index].tolist(), strict=True):
+        gaps = bool(pd.isna(a)), bool(pd.isna(b))
+        if gaps[0] != gaps[1] or (not gaps[0] and a != b):
+            return False
+    return True
 
 
 def _largest(differences: Array) -> float:

@@ -12,7 +12,7 @@ import pandas as pd
 from holdfast.algebra.rows import Array, Positions, as_text
 from holdfast.algebra.units import Units
 from holdfast.errors import HoldfastError
-from holdfast.models.refits import Refits, broken, shares_broken
+from holdfast.models.refits import Refits, broken
 from holdfast.searches import search
 from holdfast.searches.greedy import median_margin
 from holdfast.searches.plan import Plan
@@ -116,9 +116,9 @@ def likelihood(
     n = refits.model.rows.n
     chosen = [rng.choice(len(units), erasures, replace=False).tolist() for _ in range(draws)]
     sets = [units.rows(members) for members in chosen]
-    random = shares_broken(refits.without(sets, "random erasures", by="solver"), target)
+    random = refits.shares(sets, target, "random erasures", by="solver")
     samples = [rng.integers(0, n, n) for _ in range(draws)]
-    again = shares_broken(refits.on(samples, "bootstrap refits", by="solver"), target)
+    again = refits.shares_on(samples, target, "bootstrap refits", by="solver")
     worst = _worst(refits, units, plan, erasures, target)
     return Likelihood(erasures, DrawnBand.of(random), worst, DrawnBand.of(again))
 
@@ -133,7 +133,7 @@ def _worst(refits: Refits, units: Units, plan: Plan, erasures: int, target: floa
         sets += [units.rows(ranked), units.rows(joined[:erasures])]
     elif erasures > plan.max_deletions:
         return None
-    found = shares_broken(refits.without(sets, "worst case at that number"), target)
+    found = refits.shares(sets, target, "worst case at that number")
     return float(np.nanmax(found)) if np.isfinite(found).any() else None
 
 
@@ -173,7 +173,7 @@ def cohort_table(
 ) -> pd.DataFrame:
     """One group of the training rows erased at a time: rows, share broken by refitting."""
     order, sets = list(groups), list(groups.values())
-    shares = shares_broken(refits.without(sets, "cohorts"), target)
+    shares = refits.shares(sets, target, "cohorts")
     table = pd.DataFrame({"cohort": order, "rows": [len(s) for s in sets], "refitted": shares})
     table["predicted"] = np.nan
     if predicted:

@@ -102,7 +102,11 @@ class Audit:
     def share_broken(self, deletions: int) -> float:
         """The refit-confirmed share the strongest attack found breaks with so many or fewer."""
         self._known(deletions)
-        return float(np.nanmax(self.curve["refitted"].to_numpy()[: deletions + 1]))
+        shares = self.curve["refitted"].to_numpy()[1 : deletions + 1]
+        known = shares[np.isfinite(shares)]
+        if deletions and known.size == 0:
+            return float("nan")  # no refit to tell by
+        return float(known.max(initial=0.0))
 
     def ceiling(self, deletions: int) -> float | None:
         """The proven ceiling for any so many deletions; ``None`` where nothing is proven."""

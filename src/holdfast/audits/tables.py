@@ -82,7 +82,7 @@ def recourse_table(
     plan: Plan,
 ) -> pd.DataFrame:
     """One line per valid recourse."""
-    tried = np.asarray(~np.isnan(after).all(axis=1))
+    tried = refits.tried(plan.sets)
     hit: Any = broken(after, promises.target) & tried[:, None]
     at = np.where(hit.any(axis=0), hit.argmax(axis=0), 0)
     first = np.asarray(at).tolist()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from holdfast.report.words import at_most, people, percent
 
 
@@ -18,6 +20,11 @@ def headline(audit: Any) -> str:
         f"{audit.counts['units']:,} and breaks {percent(confirmed)} of {q:,} promised recourses, "
         "confirmed by refitting."
     ]
+    if not np.isfinite(confirmed):
+        said = [
+            f"Without {people(k, audit.unit)} of {audit.counts['units']:,} the model could not be "
+            f"refitted: nothing is confirmed about {q:,} promised recourses."
+        ]
     if audit.quick:
         said.insert(0, "A first answer: a quick search, nothing proven.")
     if audit.seeds is not None and audit.seeds.draws:
@@ -37,10 +44,11 @@ def headline(audit: Any) -> str:
         said.append(f"Proven{frozen}: no {any_} can break more than {at_most(ceiling)}.")
     elif audit.proof is not None:
         said.append(f"No ceiling is proven for {people(k, audit.unit)}.")
-    said.append(
-        f"As many at random break {percent(line['random'])} on average "
-        f"(90 % band {percent(line['random_low'])} to {percent(line['random_high'])})."
-    )
+    if np.isfinite(line["random"]):
+        said.append(
+            f"As many at random break {percent(line['random'])} on average "
+            f"(90 % band {percent(line['random_low'])} to {percent(line['random_high'])})."
+        )
     said.append(
         f"The recourses overshoot their target by {audit.overshoot:.2g} standard deviations of the "
         "scores (median)."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -89,9 +90,18 @@ def showing(quiet: bool, json: bool = False) -> Iterator[tuple[Tell, Callable[[s
 def remarks(notes: Iterable[Any]) -> None:
     """What was told on the way, for whoever reads the findings from a file."""
     console = out()
-    if not console.is_terminal:
+    if not console.is_terminal and not _one_place():
         for each in notes:
             console.print(escape(str(each)))
+
+
+def _one_place() -> bool:
+    """Whether stdout and stderr end up in the same file."""
+    try:
+        one, other = (os.fstat(stream.fileno()) for stream in (sys.stdout, sys.stderr))
+    except (OSError, ValueError, AttributeError):  # replaced by something that is no file
+        return False
+    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 
 
 def note(text: str, quiet: bool = False) -> None:

@@ -158,6 +158,11 @@ class ErasableModel:
                 f"gives {Z.shape[1]}"
             )
         self.core = make_core(bare, Training(Z, oriented, weights, self.rows, sign))
+        if not isinstance(self.core, Core):
+            raise UnsupportedModelError(
+                f"the family of {type(final).__name__} gave a {type(self.core).__name__}, which is "
+                "no holdfast.models.core.Core"
+            )
 
     def _verified(self) -> str | None:
         """Refuse data the estimator was not fitted on; word a drift that matters."""
@@ -232,8 +237,9 @@ class ErasableModel:
         return self.core
 
     def _refuse(self, what: str) -> UnsupportedModelError:
+        works = "scores, score_gradients" if self.can.gradients else "scores"
         return UnsupportedModelError(
-            f"{self.name} has no {what}: {self.can.why_not}. What works: scores and "
+            f"{self.name} has no {what}: {self.can.why_not}. What works: {works} and "
             "without(rows). Models with the algebra: LinearRegression, Ridge, KernelRidge, "
             "NTKRegressor, LSSVMClassifier, LogisticRegression (L2), MLPClassifier and "
             "MLPRegressor with one hidden layer"

@@ -109,9 +109,9 @@ def _steps(transformer: Any) -> list[Any]:
 def _side_by_side(transformer: ColumnTransformer) -> FastFeatures | None:
     parts = []
     for name, step, columns in transformer.transformers_:
-        if step == "drop" or len(columns) == 0:
-            continue
         named = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
+        if isinstance(columns, list) and (step == "drop" or not columns):
+            continue
         part = _part(_steps(step), columns) if named and name != "remainder" else None
         if part is None:
             return None
@@ -136,13 +136,14 @@ def _is_known(step: Any) -> bool:
 
 
 def _fills_plainly(step: SimpleImputer) -> bool:
-    gaps, fills = step.missing_values, np.asarray(step.statistics_).tolist()
-    return (
-        isinstance(gaps, float)
-        and np.isnan(gaps)
-        and not step.add_indicator
-        and all(isinstance(fill, int | float) and fill == fill for fill in fills)
-    )
+    fills = np.asarray(step.statistics_).tolist()
+    return _fills_gaps(step) and all(isinstance(f, int | float) and f == f for f in fills)
+
+
+def _fills_gaps(step: SimpleImputer) -> bool:
+    """Whether it fills NaN and nothing else, and leaves no trace of that."""
+    gaps = step.missing_values
+    return isinstance(gaps, float) and np.isnan(gaps) and not step.add_indicator
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,11 @@ class Numbers:
     def cells(self, table: pd.DataFrame) -> Any:
         some = table[self.columns]
         plain = all(isinstance(k, np.dtype) and k.str[1:] in EIGHT_BYTES for k in some.dtypes)
-        return some.to_numpy(dtype=np.float64, copy=True) if plain else None
+        # a constant may not fit whole numbers, which scikit-learn then says
+        constant = any(getattr(step, "strategy", "") == "constant" for step in self.steps)
+        if not plain or (constant and any(kind.kind != "f" for kind in some.dtypes)):
+            return None
+        return some.to_numpy(dtype=np.float64, copy=True)
 
     def features(self, cells: Any) -> Array | None:
         for step in self.steps:
@@ -197,8 +202,10 @@ def _texts(before: list[Any], encoder: OneHotEncoder, columns: list[str]) -> Col
         return None
     fills: list[Any] = [None] * len(columns)
     constant = True
+    if len(before) > 1:
+        return None
     for step in before:
-        if type(step) is not SimpleImputer or step.add_indicator:
+        if type(step) is not SimpleImputer or not _fills_gaps(step):
             return None
         fills = np.asarray(step.statistics_, dtype=object).tolist()
         constant = step.strategy == "constant"
@@ -244,12 +251,12 @@ class Texts:
         codes = np.empty((len(table), len(self.columns)), dtype=np.intp)
         for k, name in enumerate(self.columns):
             code_of = {value: code for code, value in enumerate(self.known[k])}
-            codes[:, k] = [code_of.get(cell, -1) for cell in table[name].tolist()]
-            if (codes[:, k] < 0).any():
-                gone = table[name].isna().to_numpy()
-                if gone.any() and self.fills[k] is None:
+            for i, cell in enumerate(table[name].tolist()):
+                if type(cell) is float and cell != cell:
+                    cell = self.fills[k]
+                if type(cell) is not str:  # None, a number, a gap that nobody fills
                     return None
-                codes[gone, k] = code_of.get(self.fills[k], -1)
+                codes[i, k] = code_of.get(cell, -1)
         return codes
 
     def features(self, cells: Any) -> Array | None:

@@ -86,7 +86,8 @@ class SmoothLinearCore(LinearScores, Core):
     def can(self) -> Capabilities:
         return Capabilities(
             predictions=("newton", "jackknife"),
-            solves=True,
+            # without a penalty an optimum need not be unique: the estimator chooses one
+            solves=self.strength > 0,
             certificate="newton",
             refit="cheap",
             form="smooth",
@@ -354,7 +355,7 @@ class LogisticCore(SmoothLinearCore):
 
 def _scaled_solve(matrix: Array, right: Array) -> Array:
     """Solve with a symmetric matrix scaled to unit diagonal; least squares where it is singular."""
-    scale = np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
+    scale = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
     scaled = matrix / np.outer(scale, scale)
     try:
         factor = linalg.cho_factor(scaled)

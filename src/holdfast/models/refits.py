@@ -71,9 +71,8 @@ def broken(scores: Array, target: float) -> Mask:
 
 
 def shares_broken(scores: Array, target: float) -> Array:
-    """The share broken for each refit, (sets,); NaN where there was no refit at all."""
+    """The share broken for each refit, (sets,): what has no score is broken."""
     shares: Array = np.mean(broken(scores, target), axis=1)
-    shares[np.isnan(scores).all(axis=1)] = np.nan
     return shares
 
 
@@ -112,6 +111,7 @@ class Refits:
         self._tell = progress or (lambda stage, done, total: None)
         self._known: dict[Any, Array] = {}
         self._reasons: dict[Any, dict[int, str]] = {}
+        self._unfitted: set[Any] = set()
         self.fits = self.solved = self.skipped = 0
         #: when to stop refitting, by :func:`time.monotonic`: what is left then has no scores
         self.until = math.inf
@@ -146,6 +146,37 @@ class Refits:
     ) -> Array:
         """Scores of the model fitted on each sample of rows; NaN where it cannot be fitted."""
         return np.array(self._each(samples, stage, "refitted", by))
+
+    def shares(
+        self,
+        sets: Sequence[Positions],
+        target: float,
+        stage: str = "refits",
+        preprocessing: Kept = "refitted",
+        by: By = "estimator",
+    ) -> Array:
+        """The share broken without each set; NaN where there is no refit to tell by."""
+        shares = shares_broken(self.without(sets, stage, preprocessing, by), target)
+        shares[~self.tried(sets)] = np.nan
+        return shares
+
+    def shares_on(
+        self, samples: Sequence[Positions], target: float, stage: str, by: By = "estimator"
+    ) -> Array:
+        """The share broken by the model fitted on each sample of rows; NaN likewise."""
+        shares = shares_broken(self.on(samples, stage, by), target)
+        shares[[self._key(rows) in self._unfitted for rows in samples]] = np.nan
+        return shares
+
+    def tried(self, sets: Sequence[Positions]) -> Mask:
+        """Without which of some sets there was a refit: time was left, and classes were."""
+        everything = np.arange(self.model.rows.n)
+        keys = [self._key(np.setdiff1d(everything, rows)) for rows in sets]
+        return np.array([key not in self._unfitted for key in keys], dtype=bool)
+
+    def _key(self, rows: Positions) -> tuple[int, ...]:
+        """A sample of rows, by name."""
+        return tuple(np.sort(rows).tolist())
 
     def why_not(self, rows: Positions) -> dict[int, str]:
         """Why points have no score without some rows, by their place."""
@@ -204,6 +235,7 @@ class Refits:
             return model.scores(self.points)
         if time.monotonic() > self.until:
             self.skipped += 1
+            self._unfitted.add(self._key(rows))
             return np.full(len(self.points), np.nan)
         reasons: dict[int, str] = {}
         try:
@@ -219,6 +251,7 @@ class Refits:
         except HoldfastError as refusal:  # a class or a whole category went with the rows
             scores = np.full(len(self.points), np.nan)
             reasons = dict.fromkeys(range(len(self.points)), str(refusal))
+            self._unfitted.add(self._key(rows))
         if reasons:
             gone = np.setdiff1d(np.arange(model.rows.n), rows)
             self._reasons[tuple(gone.tolist())] = reasons

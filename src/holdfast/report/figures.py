@@ -39,17 +39,18 @@ def draw_curve(ax: Any, summary: AuditSummary, plain: bool = True) -> None:
     )
     points = summary.curve
     k = [p.deletions for p in points]
-    low, high = [100 * p.random_low for p in points], [100 * p.random_high for p in points]
-    ax.fill_between(k, low, high, color=random, alpha=0.2, linewidth=0)
-    ax.plot(
-        k, [100 * p.random for p in points], ":", color=random, label="as many at random (90 %)"
-    )
-    ax.plot(
-        k, [100 * p.predicted for p in points], "-", color=attack, label="worst found, predicted"
-    )
-    refitted = [np.nan if p.refitted is None else 100 * p.refitted for p in points]
-    ax.plot(k, refitted, "x", color=ink, label="worst found, refitted")
-    ceiling = [np.nan if p.ceiling is None else 100 * p.ceiling for p in points]
+
+    def per_cent(name: str) -> list[float]:
+        values = [getattr(point, name) for point in points]
+        return [np.nan if value is None else 100 * value for value in values]
+
+    if np.isfinite(per_cent("random")).any():
+        low, high = per_cent("random_low"), per_cent("random_high")
+        ax.fill_between(k, low, high, color=random, alpha=0.2, linewidth=0)
+        ax.plot(k, per_cent("random"), ":", color=random, label="as many at random (90 %)")
+    ax.plot(k, per_cent("predicted"), "-", color=attack, label="worst found, predicted")
+    ax.plot(k, per_cent("refitted"), "x", color=ink, label="worst found, refitted")
+    ceiling = per_cent("ceiling")
     if np.isfinite(ceiling[1:]).any():
         ax.plot(k, ceiling, "--", color=proof, label="proven ceiling")
     ax.xaxis.get_major_locator().set_params(integer=True)

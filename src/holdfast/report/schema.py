@@ -104,9 +104,9 @@ class CurvePoint(Part):
     predicted: float
     refitted: float | None = Field(description="preprocessing refitted too")
     frozen: float | None = Field(description="refitted, preprocessing kept; null without any")
-    random: float
-    random_low: float
-    random_high: float
+    random: float | None
+    random_low: float | None
+    random_high: float | None
     ceiling: float | None
 
 

@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.refits import Refits, shares_broken, small_matrices
 from holdfast.recourse.promises import Promises, judged
-from holdfast.searches.attack import OBJECTIVES, Attack, attack_on
+from holdfast.searches.attack import OBJECTIVES, Attack, attack_on, late
 from holdfast.searches.best import best
 from holdfast.searches.found import Found, Method
 from holdfast.searches.gates import gates
@@ -168,9 +168,12 @@ def _plan(
     spread = draws = None
     if result.draws is not None:
         draws = [[units.rows(order[:k]) for k in range(budget + 1)] for order in result.draws]
-        shares = np.array(
-            [[attack.broken(order[:k]) / q for k in range(budget + 1)] for order in result.draws]
-        )
+        drawn: list[list[float]] = []
+        for order in result.draws:
+            if drawn and late(attack):
+                break
+            drawn.append([attack.broken(order[:k]) / q for k in range(budget + 1)])
+        shares, draws = np.array(drawn), draws[: len(drawn)]
         values = shares.mean(axis=0) * q
         if not outcome:
             values = np.mean(
