@@ -75,8 +75,8 @@ def _register_family(family: Any) -> None:
     classes = family.estimators
     if not isinstance(classes, tuple) or not all(isinstance(kind, type) for kind in classes):
         raise HoldfastError(f"a family's estimators are a tuple of classes, got {classes!r}")
-    if not callable(family.core) or not callable(family.unsupported):
-        raise HoldfastError("a family's core and unsupported must be callable")
+    if not callable(family.make) or not callable(family.unsupported):
+        raise HoldfastError("a family's make and unsupported must be callable")
     FAMILIES[:] = [known for known in FAMILIES if known.estimators != family.estimators]
     FAMILIES.append(family)  # the newest counts
 

@@ -300,7 +300,7 @@ BAD = [
     (["--target", "1e9"], "no recourse was found"),
     (["--target", "-1e9"], "nobody needs recourse"),
     (["--target-probability", "0.5"], "no probabilities"),
-    (["--max-deletions", "500"], "max_deletions"),
+    (["--max-deletions", "500"], "--max-deletions must be"),
     (["--rate", "3/week"], "go together"),
     (["--rate", "often", "--horizon", "3w"], "rate must be"),
     (["--rate", "999/day", "--horizon", "3y"], "cannot be drawn"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol
 
 from holdfast.algebra.deletions import Deletions
 from holdfast.algebra.reweighting import Reweighted
@@ -94,11 +94,10 @@ class Capabilities:
         return "exact" in self.predictions
 
 
-@runtime_checkable
 class Core(Protocol):
     """A fitted estimator of one family, seen through its features.
 
-    A class that subclasses this one inherits the answers of a model that is only scored; it
+    A core subclasses this class. It inherits the answers of a model that is only scored; it
     overrides what it can do, and says so in ``can``.
     """
 
@@ -178,12 +177,12 @@ class Family:
     ----------
     estimators : tuple of type
         Exactly these classes; a subclass may fit something else.
-    core : callable
-        ``(estimator, training)`` → :class:`Core`.
+    make : callable
+        ``(estimator, training)`` → :class:`Core`: the class of the core, usually.
     unsupported : callable
         ``estimator`` → why this one has no algebra, or ``None``.
     """
 
     estimators: tuple[type, ...]
-    core: Callable[[Any, Training], Core]
+    make: Callable[[Any, Training], Core]
     unsupported: Callable[[Any], str | None] = lambda estimator: None

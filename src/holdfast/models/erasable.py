@@ -158,7 +158,7 @@ class ErasableModel:
                 f"gives {Z.shape[1]}"
             )
         self.core = make_core(bare, Training(Z, oriented, weights, self.rows, sign))
-        if not isinstance(self.core, Core):
+        if Core not in type(self.core).__mro__:  # asking the protocol would work out all it can
             raise UnsupportedModelError(
                 f"the family of {type(final).__name__} gave a {type(self.core).__name__}, which is "
                 "no holdfast.models.core.Core"

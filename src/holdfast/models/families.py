@@ -62,7 +62,7 @@ def core_maker(
         return None, reason
     if isinstance(final, KernelRidge) and final.kernel == "linear":
         return LinearCore, None
-    return family.core, None
+    return family.make, None
 
 
 def _n_targets(final: Any) -> int:
