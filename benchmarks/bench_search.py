@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 import holdfast as hf
 from bench_models import gaussian_problem, seconds
 from holdfast.algebra.units import Units
-from holdfast.searches.attack import Attack
+from holdfast.searches.attack import AlgebraAttack
 from holdfast.searches.greedy import greedy
 
 STEPS = 14
@@ -31,7 +31,8 @@ def recourses(model, Q, overshoot=0.01):
 def attack_on(model, points, threads):
     scores = model.scores(points)
     valid = scores >= 0
-    return Attack(model, points[valid], scores[valid], Units(model.rows, "row"), threads=threads)
+    units = Units(model.rows, "row")
+    return AlgebraAttack(model.deletions(points[valid]), scores[valid], units, threads=threads)
 
 
 def step_times(attack, repeat=7):
@@ -112,7 +113,7 @@ def kernel(linear_step):
 MEMORY = """
 import resource, numpy as np, holdfast as hf
 from sklearn.linear_model import LinearRegression
-from holdfast.searches.attack import Attack
+from holdfast.searches.attack import AlgebraAttack
 from holdfast.searches.greedy import greedy
 from holdfast.algebra.units import Units
 rng = np.random.default_rng(0)
@@ -120,11 +121,11 @@ n, q = 60_000, 1_000
 X, Q = rng.normal(size=(n, 23)), rng.normal(size=(q, 23))
 y = X[:, 0] + rng.normal(size=n)
 model = hf.erasable(LinearRegression().fit(X, y), X, y)
-small = Attack(model, Q[:5], np.ones(5), Units(model.rows, "row"))
+small = AlgebraAttack(model.deletions(Q[:5]), np.ones(5), Units(model.rows, "row"))
 greedy(small, 2, None)
 with open("/proc/self/statm") as statm:
     before = int(statm.read().split()[1]) * resource.getpagesize()
-greedy(Attack(model, Q, np.ones(q), Units(model.rows, "row")), 14, None)
+greedy(AlgebraAttack(model.deletions(Q), np.ones(q), Units(model.rows, "row")), 14, None)
 extra = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
 print(f"  n = {n:,}, q = {q:,}: {extra / (8 * n * q):.2f} copies of the (q, n) block")
 """
@@ -132,8 +133,8 @@ print(f"  n = {n:,}, q = {q:,}: {extra / (8 * n * q):.2f} copies of the (q, n) b
 STREAM = """
 import resource, sys, time, numpy as np, holdfast as hf
 from sklearn.linear_model import LinearRegression
-from holdfast.algebra import sweeps as problem
-problem.RUNNING_COPY = 0
+from holdfast.algebra import running
+running.RUNNING_COPY = 0
 n = int(sys.argv[1])
 rng = np.random.default_rng(0)
 X, Q = rng.normal(size=(n, 50)), rng.normal(size=(1000, 50))

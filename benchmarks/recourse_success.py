@@ -13,8 +13,8 @@ import warnings
 import numpy as np
 
 import holdfast as hf
-from holdfast.paper.cases import estimator
 from holdfast.paper.settings import REGRESSIONS
+from holdfast.paper.setups import estimator
 from real_tables import NAMES, split
 
 METHODS = ("scfe", "dice", "cem", "growing-spheres", "dice-random")
