@@ -639,3 +639,20 @@ def test_gzip_stops_at_the_limit(monkeypatch):
     monkeypatch.setattr(archives, "MOST_BYTES", 10**5)
     with pytest.raises(hf.HoldfastError, match="would unpack to"):
         archives.unzipped(gzip.compress(bytes(10**6)), "'x'")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "was"),
+    [
+        (hf.NTKRegressor(), "holdfast.models.kernel"),
+        (hf.WideReLURegressor(n_units=8, max_iter=5), "holdfast.models.wide"),
+    ],
+)
+def test_models_saved_before_the_rooms_were_cut_still_load(folder, estimator, was):
+    X, y = small()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = estimator.fit(X, y)
+    own = f"{type(model).__module__}.{type(model).__name__}"
+    edited(model, "m.skops", renamed(own, __module__=was))
+    np.testing.assert_allclose(load("m.skops").predict(X), model.predict(X))

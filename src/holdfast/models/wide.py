@@ -9,14 +9,14 @@ import numpy as np
 
 from holdfast.algebra.rows import Array
 from holdfast.errors import DataMismatchError
-from holdfast.estimators.wide import unit_slices
+from holdfast.estimators.wide import WideReLURegressor, unit_slices
 from holdfast.models.core import Capabilities, Core, Training
 
 
 class WideCore(Core):
     """The wide network as a model that can forget, but only by refitting."""
 
-    def __init__(self, estimator: Any, data: Training):
+    def __init__(self, estimator: WideReLURegressor, data: Training):
         X, y, weights, sign = data.X, data.y, data.weights, data.sign
         self.net, self.sign, self.rows = estimator, sign, data.rows
         _, start = estimator.objective(estimator.start_, X, sign * y, weights)
