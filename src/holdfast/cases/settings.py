@@ -101,6 +101,13 @@ class Settings(BaseModel):
         some = [value] if isinstance(value, str | int) else value
         return [str(v) for v in some] if isinstance(some, list | tuple) else some
 
+    @field_validator("delimiter")
+    @classmethod
+    def _one_character(cls, value: str) -> str:
+        if len(value) != 1 or value in '"\r\n':
+            raise ValueError("must be one character")
+        return value
+
     @field_validator("jobs")
     @classmethod
     def _some_jobs(cls, value: int) -> int:
