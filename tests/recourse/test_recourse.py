@@ -643,3 +643,14 @@ def test_diabetes_example_in_original_units():
     assert (found.points["sex"] == found.people["sex"]).all()
     assert (found.points["age"] == found.people["age"]).all()
     assert found.valid.any()
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("slope", [0.0, 2e-311, 1e-300, 1e-155])
+def test_slopes_too_small_to_divide_by_lead_nowhere(norm, slope):
+    """Far from every training row a Gaussian kernel's gradient is smaller than any number."""
+    change = cheapest_change(
+        np.array([0.4]), np.full((1, 3), slope), -np.ones((1, 3)), np.ones((1, 3)), np.ones(3), norm
+    )
+    assert np.isfinite(change).all()
+    assert np.abs(change).max() <= 1.0

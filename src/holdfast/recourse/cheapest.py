@@ -15,6 +15,9 @@ import numpy as np
 
 from holdfast.algebra.rows import Array
 
+#: a slope smaller than this leads nowhere, and dividing by it leaves the numbers there are
+FLAT = 1e-290
+
 
 def cheapest_change(
     gap: Array,
@@ -49,7 +52,7 @@ def _knapsack(
     gap = gap - np.einsum("qm,qm->q", slopes, forced)
     steep = np.abs(slopes)
     room = np.where(slopes > 0, high - forced, forced - low)
-    usable = (steep > 0) & (room > 0)
+    usable = (steep > FLAT) & (room > 0)
     price = np.divide(weight, steep, out=np.full(steep.shape, np.inf), where=usable)
     order = np.argsort(price, axis=1, kind="stable")
     price = np.take_along_axis(price, order, axis=1)
@@ -76,7 +79,9 @@ def _clipped_ray(
         return np.einsum("qm,qm->q", slopes, moved) + trade_off * t
 
     curvature = np.einsum("qm,qm->q", slopes, direction) + trade_off
-    upper = np.divide(np.maximum(gap, 0.0), curvature, out=np.zeros_like(gap), where=curvature > 0)
+    upper = np.divide(
+        np.maximum(gap, 0.0), curvature, out=np.zeros_like(gap), where=curvature > FLAT
+    )
     lower = np.zeros_like(upper)
     for _ in range(200):
         short = gained(upper) < gap
@@ -93,6 +98,6 @@ def _clipped_ray(
     free = (ray > low) & (ray < high)
     rest = gap - np.einsum("qm,qm->q", np.where(free, 0.0, slopes), moved)
     pull = np.einsum("qm,qm->q", np.where(free, slopes, 0.0), direction) + trade_off
-    t = np.divide(rest, pull, out=upper.copy(), where=pull > 0)
+    t = np.divide(rest, pull, out=upper.copy(), where=pull > FLAT)
     close = np.abs(t - upper) <= 1e-9 * np.abs(upper)
     return np.clip(np.where(close, t, upper)[:, None] * direction, low, high)
