@@ -1,38 +1,56 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all, several of them together."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import re
 import secrets
+import shutil
+import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from holdfast.errors import HoldfastError
 
+try:
+    import fcntl
+except ImportError:  # no locks on files here: what is old is taken for abandoned
+    fcntl = None  # type: ignore[assignment]
+
 #: for files with personal data: their owner only
 PRIVATE = 0o600
 
+#: names of what is not finished yet
+UNFINISHED = re.compile(r"\.holdfast-[0-9a-f]{16}(\.[^/]*)?")
+
+#: seconds after which something unfinished is taken for abandoned where files have no locks
+OLD = 24 * 3600.0
 
 #: outputs being written; whoever ends the process early abandons them
 _OPEN: weakref.WeakSet[Outputs] = weakref.WeakSet()
 
+#: held while files are put in their places, and what waits until they are
+_PLACING = threading.Lock()
+_WAITING: list[Callable[[], None]] = []
 
-def remove_unfinished() -> None:
-    """Take away whatever is not written to its end: for somebody who ends the whole process."""
-    for outputs in list(_OPEN):
-        outputs.abandon()
+#: how often files were put in their places
+_TIMES: list[int] = [0]
 
 
 class Outputs:
     """Several files that appear together, or not at all.
 
-    Each is written under a temporary name beside its place; leaving the ``with`` block without an
-    error renames them all, leaving it with one removes them all.
+    Each is written under a temporary name beside its place, locked for as long as whoever writes
+    it is alive. Leaving the ``with`` block without an error puts them all in place, and if one
+    cannot be, none is; leaving it with an error removes them all. What killed runs left in a
+    folder is removed by the next that writes there.
 
     Examples
     --------
@@ -46,8 +64,8 @@ class Outputs:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Path, Path]] = []
-        self._folders: list[Path] = []
+        self._made: list[_Unfinished] = []
+        self._swept: set[Path] = set()
 
     def __enter__(self) -> Outputs:
         _OPEN.add(self)
@@ -59,75 +77,253 @@ class Outputs:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _OPEN.discard(self)
-        if kind is not None:
-            self.abandon()
-            return
-        for temporary, path in self._waiting:
-            os.replace(temporary, path)
+        try:
+            if kind is None:
+                self._put_in_place()
+        finally:
+            self.abandon()  # what is in place is not unfinished any more
+            _OPEN.discard(self)
+
+    def _put_in_place(self) -> None:
+        with _placing():
+            placed: list[_Unfinished] = []
+            try:
+                for each in reversed(self._made):  # the files of a new folder before the folder
+                    placed.append(each)
+                    each.put_in_place()
+            except OSError as failure:
+                for each in reversed(placed):
+                    each.take_back()
+                raise HoldfastError(
+                    f"cannot write {str(placed[-1].path)!r}: {failure.strerror}; nothing was written"
+                ) from None
+            for each in self._made:
+                each.settle()
+            _TIMES[0] += bool(self._made)
+            self._made.clear()
 
     def abandon(self) -> None:
-        """Remove what was written so far, and nobody else's."""
-        while self._waiting:
-            self._waiting.pop()[0].unlink(missing_ok=True)
-        for folder in reversed(self._folders):
-            with contextlib.suppress(OSError):  # somebody else put something there
-                folder.rmdir()
+        """Remove what is unfinished, and nobody else's."""
+        while self._made:
+            self._made.pop().remove()
 
     def folder(self, path: Any, mode: int = 0o777) -> Path:
-        """A folder for some of the files; made if it is missing, and taken away on an error."""
+        """Where to write the files of a folder; one that is missing appears with them."""
         target = writable_folder(path)
-        if not target.exists():
-            target.mkdir(mode)
-            self._folders.append(target)
-        return target
+        if target.exists():
+            return target
+        made = self._unfinished(target)
+        os.mkdir(made.temporary, 0o700)
+        made.lock()
+        made.mode = _usual_mode(made.temporary, 0o777) & mode
+        return made.temporary
 
     def file(self, path: Any, write: Callable[[Path], None], mode: int | None = None) -> None:
         """Let ``write`` fill a file that will stand at ``path``."""
         target = writable(path)
-        temporary, usual = _temporary_beside(target)
-        self._waiting.append((temporary, target))
-        if mode is None:
-            mode = target.stat().st_mode & 0o777 if target.exists() else usual
+        made = self._unfinished(target)
+        made.create()
+        if mode is None and target.exists():
+            mode = target.stat().st_mode & 0o777
+        made.mode = made.mode if mode is None else mode
         try:
-            write(temporary)
+            write(made.temporary)
         except OSError as failure:
             raise HoldfastError(f"cannot write {str(path)!r}: {failure.strerror}") from None
-        os.chmod(temporary, mode)
 
     def text(self, path: Any, content: str, mode: int | None = None) -> None:
         """Let a text stand at ``path``."""
         self.file(path, lambda place: _write_text(place, content), mode)
 
+    def _unfinished(self, target: Path) -> _Unfinished:
+        if target.parent not in self._swept:
+            self._swept.add(target.parent)
+            sweep(target.parent)
+        made = _Unfinished(target)
+        self._made.append(made)
+        return made
+
+
+@dataclass
+class _Unfinished:
+    """A file or folder under a temporary name, and what stood in its place before."""
+
+    path: Path
+    temporary: Path = Path()
+    mode: int = PRIVATE
+    handle: int | None = None
+    before: Path | None = None
+    placed: bool = False
+
+    def __post_init__(self) -> None:
+        self.temporary = _beside(self.path)
+
+    def create(self) -> None:
+        """An empty file for its owner only; ``mode`` becomes what the umask would have given.
+
+        The umask belongs to the whole process and can only be read by changing it, so it is read
+        off a new file instead.
+        """
+        while True:
+            try:
+                handle = os.open(self.temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+            except OSError as failure:
+                raise HoldfastError(
+                    f"cannot write {str(self.path)!r}: {failure.strerror}"
+                ) from None
+            self.mode = os.fstat(handle).st_mode & 0o777
+            os.fchmod(handle, PRIVATE)
+            self.handle = handle
+            if self._locked(handle):
+                return
+            self.release()  # somebody who sweeps was faster: begin again
+            self.temporary = _beside(self.path)
+
+    def lock(self) -> None:
+        """Lock a folder that was made."""
+        self.handle = os.open(self.temporary, os.O_RDONLY)
+        self._locked(self.handle)
+
+    def _locked(self, handle: int) -> bool:
+        """Whether the lock is ours and what is locked is still there."""
+        if fcntl is None:
+            return True
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return os.path.samestat(os.fstat(handle), os.stat(self.temporary))
+        except (BlockingIOError, FileNotFoundError):
+            return False
+        except OSError:  # a file system without locks
+            return True
+
+    def put_in_place(self) -> None:
+        """Rename; what stood there before is kept until everything is in place."""
+        os.chmod(self.temporary, self.mode)
+        if self.path.is_file():
+            before = _beside(self.path)
+            try:
+                os.link(self.path, before)
+            except OSError:  # no links here
+                shutil.copy2(self.path, before)
+            self.before = before
+        os.replace(self.temporary, self.path)
+        self.placed = True
+
+    def take_back(self) -> None:
+        """As it was before."""
+        with contextlib.suppress(OSError):
+            if self.placed:
+                os.replace(self.path, self.temporary)
+            if self.before is not None and self.placed:
+                os.replace(self.before, self.path)
+            elif self.before is not None:
+                self.before.unlink()
+
+    def settle(self) -> None:
+        """Everything is in place: forget what was before."""
+        if self.before is not None:
+            with contextlib.suppress(OSError):
+                self.before.unlink(missing_ok=True)
+        self.release()
+
+    def remove(self) -> None:
+        """Take it away, if it is there."""
+        _remove(self.temporary)
+        self.release()
+
+    def release(self) -> None:
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            os.close(handle)
+
+
+def _beside(target: Path) -> Path:
+    suffix = target.suffix if len(target.suffix) < 20 else ""
+    return target.parent / f".holdfast-{secrets.token_hex(8)}{suffix}"
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _usual_mode(beside: Path, wanted: int) -> int:
+    """The mode the user's umask gives a new folder."""
+    probe = beside / "probe"
+    os.mkdir(probe, wanted)
+    mode = probe.stat().st_mode & 0o777
+    probe.rmdir()
+    return mode
+
 
 def _write_text(place: Path, content: str) -> None:
-    place.write_text(content, encoding="utf-8", newline="\n")
+    # names of files may hold bytes that are no text: shown as such
+    with place.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+        file.write(content)
 
 
-def _temporary_beside(target: Path) -> tuple[Path, int]:
-    """An empty file for its owner only, and the mode the user's umask would have given it.
-
-    The umask belongs to the whole process and can only be read by changing it, so it is read off
-    a new file instead.
-    """
-    while True:
-        name = f".holdfast-{secrets.token_hex(8)}{target.suffix}"
-        try:
-            handle = os.open(target.parent / name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
-            break
-        except FileExistsError:
+def sweep(folder: Path) -> None:
+    """Remove what runs that were killed left in a folder; what is being written is locked."""
+    try:
+        left = [path for path in folder.iterdir() if UNFINISHED.fullmatch(path.name)]
+    except OSError:
+        return
+    for path in left:
+        if fcntl is None:
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime > OLD:
+                    _remove(path)
             continue
-    usual = os.fstat(handle).st_mode & 0o777
-    os.close(handle)
-    os.chmod(target.parent / name, PRIVATE)
-    return target.parent / name, usual
+        with contextlib.suppress(OSError):  # being written, or not ours
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(path)
+            finally:
+                os.close(handle)
+
+
+@contextlib.contextmanager
+def _placing() -> Iterator[None]:
+    """While files are put in place nobody ends the process; whoever wanted to does so after."""
+    try:
+        with _PLACING:
+            yield
+    finally:
+        _end_now()
+
+
+def when_safe(end: Callable[[], None]) -> None:
+    """Call something that ends the process: now, or once files are in their places."""
+    _WAITING.append(end)
+    _end_now()
+
+
+def _end_now() -> None:
+    while _WAITING and _PLACING.acquire(blocking=False):
+        try:
+            _WAITING.pop()()
+        finally:
+            _PLACING.release()
+
+
+def in_place() -> int:
+    """How often this process has put files in their places."""
+    return _TIMES[0]
+
+
+def remove_unfinished() -> None:
+    """Take away whatever is not written to its end: for somebody who ends the whole process."""
+    for outputs in list(_OPEN):
+        outputs.abandon()
 
 
 def writable(path: Any) -> Path:
     """A path a file can be written to; said before any work is done if it cannot."""
-    target = Path(path)
-    if target.is_symlink():  # what it points at is written, not the link
-        target = target.resolve()
+    target = _followed(path)
     if target.is_dir():
         raise HoldfastError(f"cannot write {str(path)!r}: it is a directory, a file is wanted")
     if target.exists() and not target.is_file():
@@ -145,7 +341,7 @@ def writable(path: Any) -> Path:
 
 def writable_folder(path: Any) -> Path:
     """A folder files can be written into; it, but not its parent, may be missing yet."""
-    target = Path(path)
+    target = _followed(path)
     if target.exists() and not target.is_dir():
         raise HoldfastError(f"cannot write into {str(path)!r}: it is a file, a folder is wanted")
     nearest = target if target.is_dir() else target.parent
@@ -156,6 +352,19 @@ def writable_folder(path: Any) -> Path:
     if not os.access(nearest, os.W_OK):
         raise HoldfastError(f"cannot write into {str(path)!r}: no permission")
     return target
+
+
+def _followed(path: Any) -> Path:
+    """Where a link leads: what it points at is written, not the link."""
+    target = Path(path)
+    try:
+        os.lstat(target)
+        return target.resolve(strict=True) if target.is_symlink() else target
+    except FileNotFoundError:  # not there yet
+        return target.resolve() if target.is_symlink() else target
+    except (OSError, RuntimeError, ValueError) as failure:  # too long, links in a circle, NUL
+        said = getattr(failure, "strerror", None) or "no file can have this name"
+        raise HoldfastError(f"cannot write {str(path)!r}: {said}") from None
 
 
 def sha256(path: Any) -> str:

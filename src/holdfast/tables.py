@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,13 @@ from pandas.errors import EmptyDataError, ParserError
 
 from holdfast.archives import refuse_if_larger
 from holdfast.errors import HoldfastError
+from holdfast.inert import for_spreadsheet, from_spreadsheet
+
+#: the column that says a file of ours is meant to be read back, and how its text is quoted
+MARK = "holdfast_file"
+
+#: numbers whose squares, added up over the rows of a table, are none any more
+LARGEST = 1e145
 
 #: what stands for a missing number; in a column of text these are words like any other
 MISSING_WORDS = frozenset(
@@ -65,21 +73,54 @@ def read_table(
         raise HoldfastError(f"cannot read {str(path)!r}: {failure.strerror or failure}") from None
 
 
-def existing_file(path: Any) -> Path:
-    """A path at which there is a file."""
+def existing_file(path: Any, what: str = "the file") -> Path:
+    """A path at which there is a file: nothing that would be waited for."""
     file = Path(path)
     try:
-        found, folder = file.is_file(), file.is_dir()
+        found, folder, other = file.is_file(), file.is_dir(), os.path.lexists(file)
     except (OSError, ValueError):  # a name too long, a NUL in it
-        found = folder = False
+        found = folder = other = False
     if not found:
         kind = "not there"
         if folder:
             kind = "a directory, not a file"
-        elif os.path.lexists(file):
+        elif other:
             kind = "no regular file"
-        raise HoldfastError(f"the file {str(path)!r} is {kind}")
+        raise HoldfastError(f"{what} {str(path)!r} is {kind}")
     return file
+
+
+def read_toml(path: Any, what: str) -> dict[str, Any]:
+    """A TOML file; whatever is wrong with it is said in one message."""
+    file = existing_file(path, what)
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as failure:
+        raise HoldfastError(f"cannot read {what} {str(path)!r}: {failure.strerror}") from None
+    except UnicodeDecodeError:
+        raise HoldfastError(f"{str(path)!r} is not a text file (UTF-8)") from None
+    except RecursionError:
+        raise HoldfastError(f"{str(path)!r} is not read: its brackets are too deep") from None
+    except ValueError as wrong:  # a number of thousands of digits is one too
+        raise HoldfastError(f"{str(path)!r} is not valid TOML: {wrong}") from None
+
+
+def to_be_read_back(table: pd.DataFrame, kind: str, delimiter: str = ",") -> str:
+    """A table as the text of a CSV file of ours that :func:`read_table` gives back as it was.
+
+    A column says that it is one. Text that a spreadsheet would run has an apostrophe before it,
+    which is taken away again when the file is read.
+    """
+    safe = table.map(for_spreadsheet).rename(columns=for_spreadsheet)
+    return str(safe.assign(**{MARK: kind}).to_csv(index=False, sep=delimiter))
+
+
+def _read_back(table: pd.DataFrame) -> pd.DataFrame:
+    if MARK not in table.columns:
+        return table
+    plain = table.drop(columns=MARK).rename(columns=from_spreadsheet)
+    words = [name for name in plain if not pd.api.types.is_numeric_dtype(plain[name].dtype)]
+    return plain.assign(**{name: plain[name].map(from_spreadsheet) for name in words})
 
 
 def is_parquet(file: Path) -> bool:
@@ -137,8 +178,10 @@ def _parquet(file: Path) -> pd.DataFrame:
         raise HoldfastError(
             f"{str(file)!r} is not a Parquet file that can be read: {first}"
         ) from None
-    if table.index.name is not None:
+    if any(name is not None for name in table.index.names):
         table = table.reset_index()
+    table.attrs = {}  # whatever was noted beside the rows stays with the file it was noted in
+    table.columns.name = None
     return _checked(table.rename(columns=str), file)
 
 
@@ -209,7 +252,7 @@ def _csv(
         table = pd.read_csv(
             file,
             sep=delimiter,
-            dtype=dict.fromkeys(text, str),
+            dtype=dict.fromkeys([*text, *map(for_spreadsheet, text)], str),
             keep_default_na=missing_words,
             na_values=[""],
             decimal=decimal,
@@ -231,7 +274,7 @@ def _csv(
         raise HoldfastError(_not_utf8(file, wrong)) from None
     except (ValueError, csv.Error) as wrong:
         raise HoldfastError(f"{str(file)!r} cannot be read as a CSV file: {wrong}") from None
-    return _checked(table, file)
+    return _checked(_read_back(table), file)
 
 
 def _check_header(file: Path, delimiter: str) -> None:
@@ -275,6 +318,11 @@ def _not_utf8(file: Path, wrong: UnicodeDecodeError) -> str:
 def _checked(table: pd.DataFrame, file: Path) -> pd.DataFrame:
     if table.shape[1] == 0 or len(table) == 0:
         raise HoldfastError(f"{str(file)!r} has no rows")
+    for place, name in enumerate(table.columns):
+        if "\0" in str(name):
+            raise HoldfastError(
+                f"{str(file)!r}: the name of column {place + 1} has a NUL in it: rename it"
+            )
     twice = table.columns[table.columns.duplicated()]
     if len(twice):
         raise HoldfastError(f"{str(file)!r}: the column {twice[0]!r} appears twice")
@@ -353,11 +401,15 @@ def _plain_numbers(cells: pd.Series, what: str) -> pd.Series:
     if values.dtype.kind == "c":
         raise HoldfastError(f"{what}, column {cells.name!r} holds complex numbers")
     if values.dtype.kind == "f":
-        infinite = np.flatnonzero(np.isinf(values.to_numpy()))
-        if infinite.size:
-            place = int(infinite[0])
+        sizes = np.abs(values.to_numpy())
+        beyond = np.flatnonzero(sizes > LARGEST)
+        if beyond.size:
+            place = int(beyond[0])
+            said = "is infinite"
+            if np.isfinite(sizes[place]):
+                said = f"{values.iloc[place]:g} is too large to compute with"
             raise HoldfastError(
-                f"{what}, row {place + 1}, column {cells.name!r}: the value is infinite"
+                f"{what}, row {place + 1}, column {cells.name!r}: the value {said}"
             )
     return values
 

@@ -141,7 +141,7 @@ def test_the_template_is_complete_and_valid(folder, capsys):
     )
     keys = set(tomllib.loads(uncommented))
     own = {name.rstrip("_") for name in Settings.model_fields}
-    impact_only = {"erase", "emit", "save_model", "from_scratch", "out", "quiet", "json"}
+    impact_only = {"erase", "erase_id", "erase_file", "emit", "save_model", "from_scratch", "out", "quiet", "json"}
     assert keys == own - impact_only - set(COMMAND_LINE_ONLY)
     assert run(["audit", "--init"]) == 2
     assert "exists already" in capsys.readouterr().err
@@ -296,7 +296,7 @@ BAD = [
     (["--case-file", "c.csv"], "an .html file or a folder"),
     (["--html", "a.html", "--case-file", "a.html"], "the same file"),
     (["--people", "none.csv"], "not there"),
-    (["--actionability", "none.toml"], "cannot read"),
+    (["--actionability", "none.toml"], "is not there"),
     (["--target", "1e9"], "no recourse was found"),
     (["--target", "-1e9"], "nobody needs recourse"),
     (["--target-probability", "0.5"], "no probabilities"),
@@ -306,7 +306,7 @@ BAD = [
     (["--rate", "999/day", "--horizon", "3y"], "cannot be drawn"),
     (["--recourses", "merit.csv", "--people", "merit.csv"], "no promise"),
     (["--delimiter", ";"], "delimited by ','"),
-    (["--erased", "none.txt"], "cannot read"),
+    (["--erased", "none.txt"], "is not there"),
     (["--method", "magic"], "magic"),
     (["--holdout", "x"], "number"),
     (["--nonsense"], "No such option"),

@@ -59,7 +59,9 @@ def test_inferred_defaults_are_shown(tmp_path):
     assert rules.features["cards"].integer
     assert rules.features["constant"].direction == "frozen"
     assert rules.one_hot == {"lives": tuple(mixed.PLACES)}
-    assert rules.features["income"].high == X["income"].max()
+    income = rules.features["income"]  # around what was seen, and nobody's value
+    assert income.low < X["income"].min() < X["income"].max() < income.high
+    assert income.high < 1.1 * X["income"].max()
     assert rules.features["savings"] == hf.Feature("up")
     shown = rules.describe()
     assert shown.loc["age", "why"].startswith("the name speaks")
@@ -149,7 +151,7 @@ def test_contradictions_are_refused(rules, message):
 
 
 def test_bad_files(tmp_path):
-    with pytest.raises(hf.HoldfastError, match="cannot read the actionability file"):
+    with pytest.raises(hf.HoldfastError, match="the actionability file .* is not there"):
         hf.Actionability.from_toml(tmp_path / "none.toml")
     path = tmp_path / "bad.toml"
     path.write_text("[features")

@@ -50,7 +50,7 @@ class TrainingRows:
                 "this model knows no subjects: pass subjects= (one id per training row) to "
                 "erasable(), or delete by row position"
             )
-        names = np.asarray([as_text(s) for s in self.subjects])
+        names = np.asarray(ids_as_text(self.subjects, "subjects"))
         order = np.argsort(names, kind="stable")
         found, starts = np.unique(names[order], return_index=True)
         return dict(zip(found.tolist(), np.split(order, starts[1:]), strict=True))
@@ -156,6 +156,28 @@ def as_text(name: Any) -> str:
     if isinstance(name, float | np.floating) and float(name).is_integer():
         return str(int(name))
     return str(name)
+
+
+def ids_as_text(names: Iterable[Any], what: str) -> list[str]:
+    """Every id as text, exactly as it is: nothing is trimmed, folded or normalised.
+
+    A number and a text that read the same are refused: they may be two people.
+    """
+    given = list(names)
+    ids = [as_text(name) for name in given]
+    if len({isinstance(name, str) for name in given}) > 1:
+        words = {name for name, value in zip(ids, given, strict=True) if isinstance(value, str)}
+        both = [
+            place
+            for place, (name, value) in enumerate(zip(ids, given, strict=True))
+            if not isinstance(value, str) and name in words
+        ]
+        if both:
+            raise HoldfastError(
+                f"{what}: {ids[both[0]]!r} is a number in row {both[0] + 1} and text elsewhere: is "
+                "it the same? Write both in one way"
+            )
+    return ids
 
 
 def listed(rows: Iterable[Any], most: int = 10) -> str:

@@ -17,6 +17,7 @@ from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refits import Refits, scores_or_nan, small_matrices
 from holdfast.models.refits import broken as broken_by
 from holdfast.recourse import find_recourse
+from holdfast.recourse.inference import is_category
 from holdfast.recourse.promises import judged
 from holdfast.recourse.result import Recourse
 
@@ -257,24 +258,50 @@ def _largest(differences: Array) -> float:
     return float(np.abs(known).max()) if known.size else float("nan")
 
 
-def _values_only_theirs(model: ErasableModel, rows: Positions) -> dict[Any, set[Any]]:
-    """By feature, the values of erased rows that nobody else has: they are not to be repeated."""
-    left = np.ones(model.rows.n, dtype=bool)
-    left[rows] = False
-    found: dict[Any, set[Any]] = {}
-    for name in model.frame.columns:
-        column = model.frame[name]
-        values = set(column.iloc[rows].dropna())
-        found[name] = values - set(column[column.isin(list(values)) & left])
-    return found
+class _OnlyTheirs:
+    """Values of erased rows that nobody else has: they are not to be repeated to others.
+
+    Numbers within :data:`SAME` of each other count as the same, however they are written: a value
+    does not become another by coming back rounded.
+    """
+
+    def __init__(self, model: ErasableModel, rows: Positions):
+        left = np.ones(model.rows.n, dtype=bool)
+        left[rows] = False
+        self._words: dict[Any, set[Any]] = {}
+        self._numbers: dict[Any, Array] = {}
+        for name in model.frame.columns:
+            column = model.frame[name]
+            theirs, others = column.iloc[rows].dropna(), column[left].dropna()
+            if is_category(column):
+                self._words[name] = set(theirs) - set(others)
+                continue
+            gone = theirs.to_numpy(dtype=float)
+            known = np.concatenate([[-np.inf], np.sort(others.to_numpy(dtype=float)), [np.inf]])
+            place = np.searchsorted(known, gone)
+            near = _near(gone, known[place - 1]) | _near(gone, known[place])
+            self._numbers[name] = gone[~near]
+
+    def has(self, feature: Any, value: Any) -> bool:
+        """Whether a value is only theirs."""
+        if feature in self._numbers:
+            return bool(_near(self._numbers[feature], float(value)).any())
+        return value in self._words.get(feature, ())
 
 
-def _words(given: Recourse, gone: dict[Any, set[Any]]) -> list[str]:
+#: numbers this close to each other, relatively, are the same to whoever reads them
+SAME = 1e-6
+
+
+def _near(some: Any, others: Any) -> Any:
+    return np.abs(some - others) <= SAME * np.abs(some)
+
+
+def _words(given: Recourse, gone: _OnlyTheirs, own_start: bool) -> list[str]:
     """What people were told, without values that were only an erased person's."""
     said: list[list[str]] = [[] for _ in range(len(given))]
     for place, _, feature, before, after, words in given.lines():
-        hidden = gone.get(feature, set())
-        if before in hidden or after in hidden:
+        if gone.has(feature, after) or (not own_start and gone.has(feature, before)):
             words = f"change {feature} (a value that only somebody erased had)"
         said[place].append(words)
     return [
@@ -302,8 +329,8 @@ def _advice(
     ).astype({"promised": object, "now": object, "further": object})
     if fallen.size == 0:
         return None, table
-    gone = _values_only_theirs(model, rows)
-    table["promised"] = _words(given.take(fallen), gone)
+    gone = _OnlyTheirs(model, rows)
+    table["promised"] = _words(given.take(fallen), gone, own_start=True)
     if method is None:
         method = "scfe" if updated.can.gradients else "growing-spheres"
         if given.method != "issued":
@@ -330,7 +357,7 @@ def _advice(
     valid = found.valid.to_numpy()
     if valid.any():
         start = given.told.iloc[fallen].set_axis(places.index, axis=0).loc[at]
-        more = _words(replace(found, people=start), gone)
+        more = _words(replace(found, people=start), gone, own_start=False)
         further[at[valid]] = np.array(more, dtype=object)[valid]
         cost = given.space.distance(people.iloc[at[valid]], found.points[valid], given.cost_norm)
         extra[at[valid]] = cost - given.cost.iloc[fallen[at[valid]]].to_numpy()

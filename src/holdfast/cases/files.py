@@ -12,13 +12,14 @@ import numpy as np
 import pandas as pd
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 
-from holdfast.algebra.rows import as_text
+from holdfast.algebra.rows import as_text, ids_as_text
 from holdfast.arguments import near_name
 from holdfast.cases.remarks import Remarks
 from holdfast.cases.settings import Settings
 from holdfast.errors import HoldfastError
+from holdfast.inert import from_spreadsheet
 from holdfast.models.pipelines import fitted_names
-from holdfast.tables import is_parquet, like, read_table, typed
+from holdfast.tables import MARK, existing_file, is_parquet, like, read_table, typed
 
 
 @dataclass
@@ -73,14 +74,7 @@ def _taken_apart(
         index = pd.Index(unique_ids(raw[settings.id], what), name=settings.id)
     subjects = None
     if settings.subject is not None and settings.subject in raw.columns:
-        cells = raw[settings.subject]
-        missing = np.flatnonzero(cells.isna())
-        if missing.size:
-            raise HoldfastError(
-                f"{what}, row {missing[0] + 1}: the subject {settings.subject!r} is missing "
-                f"({missing.size} such rows)"
-            )
-        subjects = pd.Series([as_text(s) for s in cells], index=index)
+        subjects = pd.Series(ids_of(raw[settings.subject], what, "subject"), index=index)
     label = raw[settings.label].set_axis(index) if settings.label in raw.columns else None
     apart = {settings.label, *_ids_of(settings), *settings.drop}
     features = [name for name in raw.columns if name not in apart]
@@ -101,15 +95,37 @@ def _taken_apart(
     return Table(X, label, subjects, raw.set_axis(index, axis=0))
 
 
-def unique_ids(column: pd.Series, what: str) -> list[str]:
-    """Ids as text; one that is missing or appears twice is refused."""
+def ids_of(column: pd.Series, what: str, kind: str = "id") -> list[str]:
+    """What people are called: cells as text, exactly as they are.
+
+    White space at the ends, which nobody sees, is refused.
+    """
     missing = np.flatnonzero(column.isna())
     if missing.size:
         raise HoldfastError(
-            f"{what}, row {missing[0] + 1}: the id {column.name!r} is missing "
+            f"{what}, row {missing[0] + 1}: the {kind} {column.name!r} is missing "
             f"({missing.size} such rows)"
         )
-    ids = pd.Series([as_text(value) for value in column])
+    ids = ids_as_text(column, f"{what}, column {column.name!r}")
+    refuse_blank_ends(ids, what, kind)
+    return ids
+
+
+def refuse_blank_ends(ids: Sequence[str], what: str, kind: str, line: str = "row") -> None:
+    """Refuse ids that begin or end with white space, naming where they are."""
+    blank = [place for place, name in enumerate(ids) if name != name.strip()]
+    if blank:
+        rows = ", ".join(str(place + 1) for place in blank[:5])
+        more = f" and {len(blank) - 5} more" if len(blank) > 5 else ""
+        raise HoldfastError(
+            f"{what}, {line} {rows}{more}: the {kind} begins or ends with white space: is it "
+            "part of it? Correct the file"
+        )
+
+
+def unique_ids(column: pd.Series, what: str) -> list[str]:
+    """Ids as text; one that appears twice is refused."""
+    ids = pd.Series(ids_of(column, what))
     twice = np.flatnonzero(ids.duplicated())
     if twice.size:
         first = int(np.flatnonzero(ids == ids[twice[0]])[0])
@@ -149,33 +165,35 @@ def already_erased(settings: Settings, train: Table, remarks: Remarks) -> Any:
     return gone
 
 
-def ids_in(path: Path, settings: Settings) -> list[str]:
+def ids_in(path: Any, settings: Settings) -> list[str]:
     """Ids from a file: a table with the id or subject column, or ids and nothing else."""
-    column = settings.subject or settings.id
-    if is_parquet(path):
-        table = read(settings, path)
+    column, file = str(settings.subject or settings.id), existing_file(path, "the file of ids")
+    what = str(path)
+    if is_parquet(file):
+        table = read(settings, file)
         if column not in table.columns:
-            raise HoldfastError(
-                f"{str(path)!r} has no column {column!r}{near_name(column, table.columns)}"
-            )
-        return [as_text(value) for value in table[column].dropna()]
+            raise HoldfastError(f"{what!r} has no column {column!r}{near_name(column, table)}")
+        return list(dict.fromkeys(ids_of(table[column].dropna(), what)))
     try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
             rows = [row for row in csv.reader(lines, delimiter=settings.delimiter) if any(row)]
     except (UnicodeDecodeError, csv.Error):
-        raise HoldfastError(f"{str(path)!r} is not a text file of ids (UTF-8)") from None
+        raise HoldfastError(f"{what!r} is not a text file of ids (UTF-8)") from None
     except OSError as failure:
-        raise HoldfastError(f"cannot read {str(path)!r}: {failure.strerror}") from None
+        raise HoldfastError(f"cannot read {what!r}: {failure.strerror}") from None
     if rows and column in rows[0]:
         place = rows[0].index(column)
         cells = [row[place] for row in rows[1:] if len(row) > place]
+        if MARK in rows[0]:
+            cells = [from_spreadsheet(cell) for cell in cells]
     elif len(rows) > 1 and max(map(len, rows)) > 1:
-        raise HoldfastError(f"{str(path)!r} has no column {column!r}{near_name(column, rows[0])}")
+        raise HoldfastError(f"{what!r} has no column {column!r}{near_name(column, rows[0])}")
     else:
         cells = [cell for row in rows for cell in row]
-    found = [cell.strip() for cell in cells if cell.strip()]
+    found = [cell for cell in cells if cell]
+    refuse_blank_ends(found, what, "id", "entry")
     if not found:
-        raise HoldfastError(f"{str(path)!r} names nobody")
+        raise HoldfastError(f"{what!r} names nobody")
     return list(dict.fromkeys(found))
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from holdfast.audits import audit
-from holdfast.audits.hardening import harden
+from holdfast.audits.hardening import harden, refuse_unknown_mitigation
 from holdfast.audits.hardening.result import Hardening
 from holdfast.audits.impacts import Impact, impact
 from holdfast.audits.likelihood import erasures_in
 from holdfast.audits.result import Audit
-from holdfast.cases.files import belongs_to, ids_in
+from holdfast.cases.files import belongs_to, ids_in, refuse_blank_ends
 from holdfast.cases.loading import Case
 from holdfast.cases.settings import Settings, threshold
 from holdfast.errors import HoldfastError
@@ -31,6 +32,16 @@ def check_audit(settings: Settings) -> None:
         raise HoldfastError("⟦rate⟧ and ⟦horizon⟧ go together: 40/week for 26w")
     if settings.rate is not None:
         erasures_in(settings.rate, str(settings.horizon))
+
+
+def check_harden(settings: Settings) -> None:
+    """Refuse what hardening cannot do, before any work is done."""
+    for name in settings.mitigation:
+        refuse_unknown_mitigation(name)
+    if settings.out is not None and settings.mitigation and "margin" not in settings.mitigation:
+        raise HoldfastError(
+            "⟦out⟧ writes the recourses of the mitigation 'margin': add ⟦mitigation⟧ margin"
+        )
 
 
 def audit_case(settings: Settings, case: Case, progress: Progress | None = None) -> Audit:
@@ -121,34 +132,47 @@ def _labelled(case: Case) -> tuple[Any, Any] | None:
     return people.X[known], case.labels.values[rows]
 
 
-def requested(settings: Settings) -> list[str]:
-    """Whom to erase: each word a file of ids where there is such a file, else an id."""
+def requested(settings: Settings) -> Requests:
+    """Whom to erase, by ids and by files of ids."""
     if settings.id is None and settings.subject is None:
         raise HoldfastError("people are erased by id: say which column with ⟦id⟧ or ⟦subject⟧")
-    if not settings.erase:
+    if not (settings.erase or settings.erase_id or settings.erase_file):
         raise HoldfastError("nobody is to be erased: name ids, or files of ids, with ⟦erase⟧")
-    ids: list[str] = []
+    refuse_blank_ends([*settings.erase, *settings.erase_id], "⟦erase⟧", "id", "entry")
+    ids, files = list(settings.erase_id), list(settings.erase_file)
+    either = set()
     for word in settings.erase:
-        path = Path(word)
         try:
-            is_path = path.exists()
-        except OSError:
+            is_path = os.path.lexists(word)
+        except ValueError:
             is_path = False
-        if is_path and path.is_dir():
-            raise HoldfastError(
-                f"⟦erase⟧ {word!r} is a directory: an id or a file of ids is wanted"
-            )
-        ids += ids_in(path, settings) if is_path else [word]
-    return list(dict.fromkeys(ids))
+        if is_path:
+            either.add(word)
+        (files if is_path else ids).append(word)
+    for file in files:
+        try:
+            ids += ids_in(file, settings)
+        except HoldfastError as wrong:
+            hint = f". If it is an id, say ⟦erase_id⟧ {file}" if file in either else ""
+            raise HoldfastError(f"{wrong.args[0]}{hint}") from None
+    return Requests(list(dict.fromkeys(ids)), frozenset(either))
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Who asks to be erased: ids, and the words that name a file but might be somebody's id."""
+
+    ids: list[str]
+    either: frozenset[str] = frozenset()
 
 
 def erase_from_case(
-    settings: Settings, case: Case, ids: list[str], progress: Progress | None = None
+    settings: Settings, case: Case, requests: Requests, progress: Progress | None = None
 ) -> tuple[Impact, Any]:
     """What honouring some requests does, and the rows of the file that go."""
     tell: Progress = progress or (lambda stage, done, total: None)
     tell("refits without them", 0, 1)
-    inside, rows = _inside(case, ids)
+    inside, rows = _inside(case, requests)
     found = impact(
         case.model,
         case.given,
@@ -164,9 +188,14 @@ def erase_from_case(
     return found, np.union1d(rows, case.gone)
 
 
-def _inside(case: Case, ids: list[str]) -> tuple[list[str], Any]:
+def _inside(case: Case, requests: Requests) -> tuple[list[str], Any]:
     """The ids with training rows, and the file's rows of everybody named; strangers are refused."""
-    known = set(case.names)
+    known, ids = set(case.names), requests.ids
+    for word in requests.either & known:
+        raise HoldfastError(
+            f"⟦erase⟧ {word!r} is somebody's id and a file: say ⟦erase_id⟧ {word} for the person, "
+            f"⟦erase_file⟧ {word} for those the file names. Nothing was done"
+        )
     unknown = [name for name in ids if name not in known]
     if unknown:
         raise HoldfastError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from holdfast.arguments import near_name
 from holdfast.cases.kinds import Kind
 from holdfast.errors import HoldfastError
+from holdfast.tables import read_toml
 
 #: keys that name files; in a TOML file they are relative to it
 PATHS = (
@@ -84,6 +84,8 @@ class Settings(BaseModel):
     survive: int | None = Field(None, ge=1)
     mitigation: list[str] = Field(default_factory=list)
     erase: list[str] = Field(default_factory=list)
+    erase_id: list[str] = Field(default_factory=list)
+    erase_file: list[str] = Field(default_factory=list)
     emit: Path | None = None
     save_model: Path | None = None
     from_scratch: bool = False
@@ -95,7 +97,9 @@ class Settings(BaseModel):
     def _as_text(cls, value: Any) -> Any:
         return value if value is None or isinstance(value, str) else str(value)
 
-    @field_validator("text", "drop", "trust", "erase", "mitigation", mode="before")
+    @field_validator(
+        *("text", "drop", "trust", "erase", "erase_id", "erase_file", "mitigation"), mode="before"
+    )
     @classmethod
     def _as_list(cls, value: Any) -> Any:
         some = [value] if isinstance(value, str | int) else value
@@ -140,17 +144,7 @@ def _where(config: Path | None) -> str:
 
 
 def _read(config: Path) -> dict[str, Any]:
-    if config.is_dir() or not config.exists():
-        kind = "a directory, not a file" if config.is_dir() else "not there"
-        raise HoldfastError(f"the settings file {str(config)!r} is {kind}")
-    try:
-        told = tomllib.loads(config.read_text(encoding="utf-8-sig"))
-    except OSError as failure:
-        raise HoldfastError(f"cannot read {str(config)!r}: {failure.strerror}") from None
-    except UnicodeDecodeError:
-        raise HoldfastError(f"{str(config)!r} is not a text file (UTF-8)") from None
-    except tomllib.TOMLDecodeError as wrong:
-        raise HoldfastError(f"{str(config)!r} is not valid TOML: {wrong}") from None
+    told = read_toml(config, "the settings file")
     told = {name.replace("-", "_"): value for name, value in told.items()}
     for name in COMMAND_LINE_ONLY:
         if told.pop(name, None):
@@ -181,7 +175,7 @@ def _first(wrong: ValidationError, config: Path | None) -> str:
     name = str(error["loc"][0]) if error["loc"] else "settings"
     said = re.sub(r"^(Value error, |Input should be )", "must be ", error["msg"])
     said = said.replace("must be must be", "must be")
-    got = "" if name == "erase" else f", got {str(error['input'])[:60]!r}"
+    got = "" if name.startswith("erase") else f", got {str(error['input'])[:60]!r}"
     place = "" if config is None else f" (or the key {name!r} in {str(config)!r})"
     return f"{_option(name)}{place}: {said}{got}"
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,6 +21,7 @@ from holdfast.cli.options import (
     Config,
     taking,
 )
+from holdfast.cli.stops import STOP, keep_libraries_quiet, leave_stdout
 
 app = typer.Typer(
     name="holdfast",
@@ -33,7 +32,7 @@ app = typer.Typer(
     help=(
         "Does the advice you gave people still hold when somebody else asks to be forgotten?\n\n"
         "Exit codes: 0 fine, 1 a finding above your threshold, 2 bad usage or bad input, "
-        "130 interrupted."
+        "130 interrupted (128 + the signal's number)."
     ),
 )
 
@@ -175,10 +174,9 @@ def reproduce(
 
     - `holdfast reproduce outcome bounds --out results --resume`
     """
-    global _INTERRUPTED
     from holdfast.cli.paper import run_reproduction
 
-    _INTERRUPTED = "interrupted: what is finished is kept, go on with --resume"
+    STOP.kept = "what is finished is kept, go on with --resume"
     options = {
         "out": out,
         "data": data,
@@ -315,68 +313,55 @@ def _arguments(arguments: list[str]) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command; end with its exit code, and never with a traceback for bad input."""
-    with contextlib.suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGINT, _interrupted)
-    _keep_libraries_quiet()
+    """Run a command; end with its exit code, and never with a traceback."""
+    STOP.listen()
+    keep_libraries_quiet()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
-def _keep_libraries_quiet() -> None:
-    """What compiled libraries print on stdout goes nowhere; what we print still arrives."""
-    try:
-        ours = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding or "utf-8")
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 1)
-        sys.stdout = ours
-    except (OSError, ValueError):  # no stdout at all
-        return
-
-
-#: what is said to whoever presses Ctrl-C
-_INTERRUPTED = "interrupted: nothing was written"
-
-
-def _interrupted(number: int, frame: Any) -> None:
-    """Ctrl-C ends at once, whatever library is at work: an exception there may be swallowed."""
-    files = sys.modules.get("holdfast.files")
-    if files is not None:
-        files.remove_unfinished()
-    _say(_INTERRUPTED)
-    sys.stderr.flush()
-    os._exit(130)
-
-
 def run(arguments: list[str]) -> int:
-    """Run a command and return its exit code."""
+    """Run a command and return its exit code: 1 is a finding, and nothing else is."""
+    STOP.begin()
     try:
+        from holdfast.cli.faults import refuse_little_memory
         from holdfast.shared_state import quiet
 
+        refuse_little_memory(arguments)
         with quiet:  # what users must know is said in words
             code = app(_arguments(arguments), prog_name="holdfast", standalone_mode=False)
         if code == 130:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
+        sys.stdout.flush()
         return int(code) if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
-        _say(_INTERRUPTED)
+        _say(str(STOP))
         return 130
     except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        leave_stdout()
         return 0
-    except MemoryError:
-        _say("not enough memory: use fewer rows or people, or a larger machine")
-        return 2
     except Exception as failure:
-        from holdfast.errors import HoldfastError
-
-        if isinstance(failure, HoldfastError):
-            _say(failure.worded(lambda name: "--" + name.replace("_", "-")))
-        elif hasattr(failure, "show"):  # typer's complaints about usage
-            failure.show()
-        else:
-            raise
+        _explain(failure, arguments)
         return 2
+
+
+def _explain(failure: Exception, arguments: list[str]) -> None:
+    """Say what went wrong, in one message."""
+    from holdfast.cli.faults import of_the_machine, reported
+    from holdfast.errors import HoldfastError
+    from holdfast.inert import for_terminal
+
+    if isinstance(failure, HoldfastError):
+        _say(failure.worded(lambda name: "--" + name.replace("_", "-")))
+    elif hasattr(failure, "format_message"):  # typer's complaints about usage
+        said = failure.format_message()
+        failure.show() if said == for_terminal(said) else _say(said)  # type: ignore[attr-defined]
+    else:
+        leave_stdout()  # nothing more goes there; a full disk must not be met again at the end
+        _say(of_the_machine(failure) or reported(failure, arguments))
 
 
 def _say(message: str) -> None:
-    print(f"holdfast: {message}", file=sys.stderr)
+    from holdfast.inert import for_terminal
+
+    with contextlib.suppress(OSError):  # stderr on a full disk: the exit code must do
+        print(f"holdfast: {for_terminal(message)}", file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,17 +13,21 @@ from typing import Any
 import numpy as np
 
 from holdfast.cases.loading import Case, load_case
-from holdfast.cases.running import audit_case, check_audit, harden_case
+from holdfast.cases.issuing import check_promises_out, write_promises
+from holdfast.cases.running import audit_case, check_audit, check_harden, harden_case
 from holdfast.cases.settings import TEMPLATE, Settings, made, threshold
 from holdfast.cli import screen
 from holdfast.errors import HoldfastError
-from holdfast.files import PRIVATE, Outputs, writable, writable_folder
+from holdfast.files import Outputs, writable, writable_folder
+from holdfast.inert import for_terminal, one_line
 from holdfast.models.refits import Progress
 from holdfast.report import hardening_page, page
 from holdfast.report.case_file import write_case_file
 from holdfast.report.schema import AuditSummary, HardeningPart, ImpactSummary
 from holdfast.report.tables import write_tables
 from holdfast.report.words import at_most, people
+
+PROMISES = "recourses (personal data; read back with --recourses)"
 
 
 def write_template(config: Path | None) -> None:
@@ -46,6 +51,11 @@ def parameters_of(pairs: list[str]) -> dict[str, Any]:
             found[name] = json.loads(value)
         except json.JSONDecodeError:
             found[name] = value
+        except (ValueError, RecursionError):
+            raise HoldfastError(
+                f"--param {name}: a number of that many digits, or brackets that deep, cannot be "
+                "read"
+            ) from None
     return found
 
 
@@ -64,18 +74,21 @@ def run_audit(options: dict[str, Any], config: Path | None) -> int:
     with loaded(settings) as (case, tell):
         result = audit_case(settings, case, tell)
     summary = result.summary()
-    _write_audit(result, summary, settings)
-    if settings.json_:
-        print(summary.as_json(), end="")
-    else:
-        screen.remarks([] if settings.quiet else case.about.notes)
-        screen.audit_findings(result)
-        if result.hardening is not None:
-            screen.hardening_findings(result.hardening)
+    with Outputs() as out:
+        _write_audit(result, summary, settings, out)
+        with screen.reading():
+            if settings.json_:
+                print(summary.as_json(), end="")
+            else:
+                screen.remarks([] if settings.quiet else case.about.notes)
+                screen.audit_findings(result)
+                if result.hardening is not None:
+                    screen.hardening_findings(result.hardening)
+    if not settings.json_:
         _say_what_was_written(settings)
     failed = _failures(result, settings)
     for line in failed:
-        print(f"holdfast: {line}", file=sys.stderr)
+        print(f"holdfast: {for_terminal(line)}", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -83,28 +96,28 @@ def run_harden(options: dict[str, Any], config: Path | None) -> int:
     """Measure the mitigations; write down what was proven."""
     settings = made(options, config)
     check_outputs(settings, config)
+    check_harden(settings)
     with loaded(settings) as (case, tell):
+        check_promises_out(settings, case.given)
         found = harden_case(settings, case, tell, of_the_audit=settings.recourses is not None)
-    part = found.part()
+    if settings.out is not None and "margin" not in found.mitigations:
+        why = found.skipped.get("margin", "it was not measured")
+        raise HoldfastError(f"⟦out⟧ writes the recourses of the mitigation 'margin': {why}")
     with Outputs() as out:
         if settings.html is not None:
-            out.text(settings.html, hardening_page(part))
+            out.text(settings.html, hardening_page(found.part()))
         if settings.json_file is not None:
             out.text(settings.json_file, found.to_json())
         if settings.out is not None:
-            if "margin" not in found.mitigations:
-                raise HoldfastError("--out writes the recourses of the mitigation 'margin'")
-            table = found.mitigations["margin"].points.reset_index(names=settings.id or "id")
-            out.text(settings.out, table.to_csv(index=False, sep=settings.delimiter), PRIVATE)
-    if settings.json_:
-        print(found.to_json(), end="")
-        return 0
-    screen.remarks([] if settings.quiet else case.about.notes)
-    screen.hardening_findings(found)
-    places = {"page": settings.html, "JSON": settings.json_file}
-    for name, path in {**places, "recourses (personal data)": settings.out}.items():
-        if path is not None:
-            screen.out().print(f"{name}: {path}", markup=False)
+            write_promises(found.mitigations["margin"].points, settings, out)
+        with screen.reading():
+            if settings.json_:
+                print(found.to_json(), end="")
+            else:
+                screen.remarks([] if settings.quiet else case.about.notes)
+                screen.hardening_findings(found)
+    if not settings.json_:
+        screen.places({"page": settings.html, "JSON": settings.json_file, PROMISES: settings.out})
     return 0
 
 
@@ -120,17 +133,17 @@ def check_outputs(settings: Settings, config: Path | None) -> None:
         writable_folder(case)
     if settings.csv is not None:
         writable_folder(settings.csv)
-        if case is not None and case.resolve() == settings.csv.resolve():
+        if case is not None and os.path.realpath(case) == os.path.realpath(settings.csv):
             raise HoldfastError("--csv can be shared and --case-file cannot: use two folders")
     read = [settings.train, settings.people, settings.recourses, settings.model_file]
-    read += [settings.erased, config, *map(Path, settings.erase)]
+    read += [settings.erased, config, *map(Path, [*settings.erase, *settings.erase_file])]
     if settings.actionability not in ("infer", "none"):
         read.append(Path(settings.actionability))
-    inputs = {path.resolve() for path in read if path is not None}
-    named = [path.resolve() for path in files if path is not None]
+    inputs = {os.path.realpath(path) for path in read if path is not None and "\0" not in str(path)}
+    named = []
     for path in (p for p in files if p is not None):
-        writable(path)
-        if path.resolve() in inputs:
+        named.append(os.path.realpath(writable(path)))
+        if named[-1] in inputs:
             raise HoldfastError(f"{str(path)!r} is read from: write somewhere else")
     if len(set(named)) < len(named):
         raise HoldfastError("two outputs go to the same file")
@@ -138,31 +151,29 @@ def check_outputs(settings: Settings, config: Path | None) -> None:
         raise HoldfastError(f"--save-model writes .skops files, got {str(settings.save_model)!r}")
 
 
-def _write_audit(result: Any, summary: AuditSummary, settings: Settings) -> None:
-    with Outputs() as out:
-        if settings.html is not None:
-            out.text(settings.html, page(summary))
-        if settings.json_file is not None:
-            out.text(settings.json_file, summary.as_json())
-        if settings.csv is not None:
-            write_tables(summary, settings.csv, out)
-        if settings.case_file is not None:
-            write_case_file(result, settings.case_file, out)
+def _write_audit(result: Any, summary: AuditSummary, settings: Settings, out: Outputs) -> None:
+    if settings.html is not None:
+        out.text(settings.html, page(summary))
+    if settings.json_file is not None:
+        out.text(settings.json_file, summary.as_json())
+    if settings.csv is not None:
+        write_tables(summary, settings.csv, out)
+    if settings.case_file is not None:
+        write_case_file(result, settings.case_file, out)
 
 
 def _say_what_was_written(settings: Settings) -> None:
-    console = screen.out()
-    console.print()
-    places = {"report": settings.html, "JSON": settings.json_file, "tables": settings.csv}
-    for name, path in places.items():
-        if path is not None:
-            console.print(f"{name}: {path}", markup=False)
-    if settings.case_file is not None:
-        console.print(
-            f"case file (personal data, keep it safe): {settings.case_file}", markup=False
-        )
+    screen.out().print()
+    screen.places(
+        {
+            "report": settings.html,
+            "JSON": settings.json_file,
+            "tables": settings.csv,
+            "case file (personal data, keep it safe)": settings.case_file,
+        }
+    )
     if settings.html is None:
-        console.print("No report was written: add --html report.html")
+        screen.out().print("No report was written: add --html report.html")
 
 
 def _failures(result: Any, settings: Settings) -> list[str]:
@@ -195,20 +206,20 @@ def run_recourse(options: dict[str, Any], config: Path | None) -> int:
     check_outputs(settings, config)
     with loaded(settings, hold_out=False) as (case, _):
         given = case.given
+    check_promises_out(settings, given)
     fine = given.take(np.flatnonzero(given.valid.to_numpy()))
-    if settings.out is not None:
-        table = fine.points.reset_index(names=settings.id or "id")
-        with Outputs() as out:
-            out.text(settings.out, table.to_csv(index=False, sep=settings.delimiter), PRIVATE)
-    console = screen.out()
-    screen.remarks([] if settings.quiet else case.about.notes)
-    words = fine.in_words()
-    for name, said in words.head(20).items():
-        console.print(f"{name}: {said}", markup=False)
-    if len(words) > 20:
-        console.print(f"... and {len(words) - 20} more" + ("" if settings.out else ": add --out"))
-    if settings.out is not None:
-        console.print(f"recourses (personal data): {settings.out}", markup=False)
+    console, words = screen.out(), fine.in_words()
+    with Outputs() as out:
+        if settings.out is not None:
+            write_promises(fine.points, settings, out)
+        with screen.reading():
+            screen.remarks([] if settings.quiet else case.about.notes)
+            for name, said in words.head(20).items():
+                console.print(f"{one_line(str(name))}: {one_line(said)}", markup=False)
+            if len(words) > 20:
+                hint = "" if settings.out else ": add --out"
+                console.print(f"... and {len(words) - 20} more{hint}")
+    screen.places({PROMISES: settings.out})
     return 0
 
 

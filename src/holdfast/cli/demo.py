@@ -56,7 +56,9 @@ def run_demo(html: Path, quiet: bool) -> int:
         summary = result.summary()
     with Outputs() as out:
         out.text(html, page(summary))
-    screen.remarks([] if quiet else [STORY])
-    screen.audit_findings(result)
-    screen.out().print(f"\nreport: {html}", markup=False)
+        with screen.reading():
+            screen.remarks([] if quiet else [STORY])
+            screen.audit_findings(result)
+            screen.out().print()
+    screen.places({"report": html})
     return 0

@@ -24,21 +24,28 @@ from holdfast.tables import is_parquet, read_table
 def run_impact(options: dict[str, Any], config: Path | None) -> int:
     """Erase some people; say whose promise breaks and what to tell them."""
     settings = made(options, config)
-    ids = requested(settings)
+    requests = requested(settings)
     check_outputs(settings, config)
     with loaded(settings, hold_out=False) as (case, tell):
-        found, rows = erase_from_case(settings, case, ids, tell)
-    summary = _impact_summary(found, len(ids), found.promises_of_erased)
-    _write_impact(found, summary, settings, rows)
-    if settings.json_:
-        print(summary.as_json(), end="")
-    else:
-        screen.remarks([] if settings.quiet else case.about.notes)
-        screen.impact_findings(found)
-        written = {"table without them": settings.emit, "model": settings.save_model}
-        for name, path in {**written, "case file (personal data)": settings.case_file}.items():
-            if path is not None:
-                screen.out().print(f"{name}: {path}", markup=False)
+        found, rows = erase_from_case(settings, case, requests, tell)
+    summary = _impact_summary(found, len(requests.ids), found.promises_of_erased)
+    with Outputs() as out:
+        _write_impact(found, summary, settings, rows, out)
+        with screen.reading():
+            if settings.json_:
+                print(summary.as_json(), end="")
+            else:
+                screen.remarks([] if settings.quiet else case.about.notes)
+                screen.impact_findings(found)
+    if not settings.json_:
+        screen.places(
+            {
+                "table without them (cells as they were; read back with --train)": settings.emit,
+                "model": settings.save_model,
+                "JSON (personal data)": settings.json_file,
+                "case file (personal data)": settings.case_file,
+            }
+        )
     return 0
 
 
@@ -76,19 +83,20 @@ def _known(value: float) -> float | None:
     return None if value != value else float(value)
 
 
-def _write_impact(found: Impact, summary: ImpactSummary, settings: Settings, rows: Any) -> None:
+def _write_impact(
+    found: Impact, summary: ImpactSummary, settings: Settings, rows: Any, out: Outputs
+) -> None:
     mode = settings.train.stat().st_mode & 0o666
-    with Outputs() as out:
-        if settings.json_file is not None:
-            out.text(settings.json_file, summary.as_json(), PRIVATE)
-        if settings.case_file is not None:
-            _write_impact_case(found, settings.case_file, out)
-        if settings.save_model is not None:
-            estimator = found.updated.estimator
-            # as open as the training table, and no more: some models hold training rows
-            out.file(settings.save_model, lambda place: save_model(estimator, place), mode)
-        if settings.emit is not None:
-            out.file(settings.emit, lambda place: _emit(settings, rows, place), mode)
+    if settings.json_file is not None:
+        out.text(settings.json_file, summary.as_json(), PRIVATE)
+    if settings.case_file is not None:
+        _write_impact_case(found, settings.case_file, out)
+    if settings.save_model is not None:
+        estimator = found.updated.estimator
+        # as open as the training table, and no more: some models hold training rows
+        out.file(settings.save_model, lambda place: save_model(estimator, place), mode)
+    if settings.emit is not None:
+        out.file(settings.emit, lambda place: _emit(settings, rows, place), mode)
 
 
 def _write_impact_case(found: Impact, path: Path, out: Outputs) -> None:
@@ -102,11 +110,7 @@ def _write_impact_case(found: Impact, path: Path, out: Outputs) -> None:
 
 def _emit(settings: Settings, rows: Any, place: Path) -> None:
     """The training file without some rows, its cells as they were."""
-    if is_parquet(settings.train):
-        table = pd.read_parquet(settings.train)
-        if table.index.name is not None:
-            table = table.reset_index()
-    elif is_parquet(place):
+    if is_parquet(settings.train) or is_parquet(place):
         table = read_table(settings.train, [], settings.delimiter, settings.decimal)
     else:
         table = pd.read_csv(

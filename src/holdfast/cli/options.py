@@ -269,6 +269,13 @@ IMPACT = {
         list[str] | None,
         option("--erase", panel=WORK, help="An id, or a file of ids. Repeatable."),
     ],
+    "erase_id": Annotated[
+        list[str] | None,
+        option("--erase-id", panel=WORK, help="An id, even where a file has its name. Repeatable."),
+    ],
+    "erase_file": Annotated[
+        list[str] | None, option("--erase-file", panel=WORK, help="A file of ids. Repeatable.")
+    ],
     "from_scratch": Annotated[
         bool | None,
         option("--from-scratch", panel=WORK, help="Refit networks from new random weights."),

@@ -19,8 +19,11 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.table import Table
 
+from holdfast.cli.stops import leave_stdout
+from holdfast.inert import for_terminal, one_line
 from holdfast.report.schema import FEWEST
 from holdfast.report.words import at_most, percent
 
@@ -32,12 +35,44 @@ def out() -> Console:
     return _console()
 
 
+class _Console(Console):
+    """No emoji out of ids, nothing a terminal would act on, no line breaks where a program reads.
+
+    Whatever is printed comes by here, so no name, id or message can send an escape of its own.
+    """
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            safe = segment.text if segment.control else for_terminal(segment.text)
+            yield segment if safe == segment.text else Segment(safe, segment.style)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def _console(stderr: bool = False) -> Console:
-    """No emoji out of ids, and no line breaks where a program reads."""
-    made = Console(stderr=stderr, highlight=False, emoji=False)
+    made = _Console(stderr=stderr, highlight=False, emoji=False)
     if not made.is_terminal:
-        made = Console(stderr=stderr, highlight=False, emoji=False, width=1000)
+        made = _Console(stderr=stderr, highlight=False, emoji=False, width=1000)
     return made
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """While findings are printed: a reader who has seen enough ends that, and nothing else."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        leave_stdout()
+
+
+def places(written: dict[str, Any]) -> None:
+    """Where files now stand; those that were not asked for are left out."""
+    with reading():
+        for name, path in written.items():
+            if path is not None:
+                out().print(f"{name}: {one_line(str(path))}", markup=False)
 
 
 def err() -> Console:
@@ -66,7 +101,7 @@ def showing(quiet: bool, json: bool = False) -> Iterator[tuple[Tell, Callable[[s
                 count = f" ({total:,})" if total > 1 else ""
                 print(f"… {stage}{count}", file=sys.stderr, flush=True)
 
-        yield line, lambda text: print(text, file=sys.stderr, flush=True)
+        yield line, lambda text: print(for_terminal(text), file=sys.stderr, flush=True)
         return
     columns = (
         SpinnerColumn(),
@@ -146,7 +181,7 @@ def audit_findings(result: Any) -> None:
     if result.cohorts is not None:
         worst = result.cohorts.sort_values("refitted", ascending=False).iloc[0]
         size = int(worst["rows"])
-        named = f"group {escape(str(worst['cohort']))}, {size} rows"
+        named = f"group {escape(one_line(str(worst['cohort'])))}, {size} rows"
         named = f"a group under {FEWEST}" if size < FEWEST else named
         console.print(
             f"\nErasing one group of {len(result.cohorts)} at a time breaks at most "
@@ -198,7 +233,7 @@ def impact_findings(found: Any, most: int = 20) -> None:
             short = row["shortfall"]
             short = "no score any more" if short != short else f"{short:.3g}"
             cells = (str(name), short, row["promised"], row["now"], extra)
-            table.add_row(*(escape(cell) for cell in cells))
+            table.add_row(*(escape(one_line(cell)) for cell in cells))
         console.print(table)
         if len(found.broken) > most:
             console.print(f"... and {len(found.broken) - most} more: see --case-file or --json")

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from holdfast.algebra.deletions import Deletions, LowRankDeletions
 from holdfast.algebra.reweighting import Reweighted
-from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text, take
+from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text, ids_as_text, take
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
 from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.drift import spread_of
@@ -381,7 +381,7 @@ class ErasableModel:
                 "the training rows have no ids: X was an array. Pass a frame whose index names "
                 "them, or name rows by positions="
             )
-        return [as_text(name) for name in self.X.index]
+        return ids_as_text(self.X.index, "the training rows' index")
 
     def positions_of(self, ids: Any) -> Positions:
         """The rows people mean by ids: subjects where there are subjects, else row ids."""
@@ -403,6 +403,12 @@ class ErasableModel:
             )
         if len(set(wanted)) < len(wanted):
             raise HoldfastError("an id is named twice")
+        shared = [name for name in wanted if len(where[name]) > 1]
+        if shared:
+            raise HoldfastError(
+                f"the id {shared[0]!r} is that of {len(where[shared[0]])} training rows: whose are "
+                "they? Say so with subjects=, or name rows by positions="
+            )
         return self.rows.positions([place for name in wanted for place in where[name]])
 
     def reweighted(self, omega: Any) -> Reweighted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.models.training import table as checked_table
 from holdfast.recourse.inference import inferred, one_hot_groups
 from holdfast.recourse.rules import Feature, Link, refuse_unknown
+from holdfast.tables import read_toml
 
 
 @dataclass(frozen=True)
@@ -115,18 +115,9 @@ class Actionability:
     @classmethod
     def from_toml(cls, path: str | Path) -> Actionability:
         """Read a TOML file with ``[features.NAME]``, ``[one_hot]``, ``[[links]]``, ``weights``."""
+        told = read_toml(path, "the actionability file")
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except OSError as failure:
-            raise HoldfastError(
-                f"cannot read the actionability file {str(path)!r}: {failure.strerror}"
-            ) from None
-        except UnicodeDecodeError:
-            raise HoldfastError(f"{str(path)!r} is not a text file (UTF-8)") from None
-        try:
-            return cls._of_table(tomllib.loads(text), "the file")
-        except tomllib.TOMLDecodeError as wrong:
-            raise HoldfastError(f"{str(path)!r} is not valid TOML: {wrong}") from None
+            return cls._of_table(told, "the file")
         except HoldfastError as wrong:
             raise HoldfastError(f"{str(path)!r}: {wrong}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import pairwise
 from typing import Any
@@ -9,7 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.algebra.rows import Array
 from holdfast.recourse.rules import Feature
+
+#: so many rows at one value, or beyond it, and it is nobody's in particular
+ENOUGH = 10
 
 #: words in a column's name that make an inferred feature frozen: nobody is told to change these
 IMMUTABLE = {
@@ -63,9 +68,54 @@ def inferred(name: Any, column: pd.Series, grouped: bool) -> tuple[Feature, str]
     whole = bool((values % 1 == 0).all())
     if immutable:
         return Feature("frozen"), why[0]
-    low, high = float(values.min()), float(values.max())
-    said = "whole numbers in the range seen" if whole else "the range seen"
+    low, high = range_of(values.to_numpy(dtype=float), whole)
+    said = "whole numbers in the range seen, rounded" if whole else "the range seen, rounded"
     return Feature("any", low, high, integer=whole, widen=True), said
+
+
+def range_of(values: Array, whole: bool) -> tuple[float, float]:
+    """A range that is nobody's value.
+
+    An end that :data:`ENOUGH` rows share stays as it is. Others are rounded outward to a grid, by
+    at least a quarter of its step, so that neither the end nor anything near it says what the
+    outermost person has. Whole numbers that lie close together (counts, grades) have no room for
+    that: they end where enough rows are at the end or beyond. What is never negative stays so, and
+    shares stay below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from holdfast.recourse.inference import range_of
+    >>> range_of(np.append(np.linspace(10, 20, 50), 0.0123456789), whole=False)
+    (0.0, 20.2)
+    """
+    ordered = np.sort(values)
+    enough = min(ENOUGH, max(2, ordered.size // 10))
+    spread = float(np.subtract(*np.quantile(ordered, [0.9, 0.1]))) or float(np.ptp(ordered))
+    if not 1e-300 < spread < np.inf:  # no grid for that
+        return float(ordered[0]), float(ordered[-1])
+    step, digits = _grid(spread / 20)
+    if whole and step <= 1:
+        inner = float(ordered[enough - 1]), float(ordered[-enough])
+        return inner if inner[0] < inner[1] else (float(ordered[0]), float(ordered[-1]))
+    if whole:
+        digits = 0
+    low, high = float(ordered[0]), float(ordered[-1])
+    if np.sum(ordered == low) < enough:
+        below = round(np.floor(low / step - 0.25) * step, digits)
+        low = max(below, 0.0) if low >= 0 else below
+    if np.sum(ordered == high) < enough:
+        above = round(np.ceil(high / step + 0.25) * step, digits)
+        share = ordered[0] >= 0 and high <= 1
+        high = min(above, 0.0) if high <= 0 else min(above, 1.0) if share else above
+    return float(low), float(high)
+
+
+def _grid(about: float) -> tuple[float, int]:
+    """The largest of 1, 2 and 5 times a power of ten below some number, and its decimals."""
+    power = math.floor(math.log10(about))
+    lead = max(m for m in (1, 2, 5) if m * 10.0**power <= about * (1 + 1e-9))
+    return round(lead * 10.0**power, max(0, -power)), max(0, -power)
 
 
 def _words(name: str) -> list[str]:

@@ -119,11 +119,7 @@ proven.
     _check_holdout(model, holdout)
     options = dict(mitigations) if isinstance(mitigations, Mapping) else {}
     for name in wanted:
-        if name not in MITIGATIONS:
-            raise HoldfastError(
-                f"no mitigation {name!r}{near_name(name, MITIGATIONS)}; there are "
-                f"{', '.join(MITIGATIONS)}"
-            )
+        refuse_unknown_mitigation(name)
         refuse_unknown_options(MITIGATIONS[name], dict(options.get(name, {})), name)
     if method is None:
         method = _cheapest_method(model, people, target, actionability, cost)
@@ -169,6 +165,15 @@ proven.
     tell("mitigations", len(wanted), len(wanted))
     _note_destroyed(made, case)
     return Hardening(case=case, made=made, skipped=skipped)
+
+
+def refuse_unknown_mitigation(name: str) -> None:
+    """Refuse a mitigation there is not, naming the nearest that is."""
+    if name not in MITIGATIONS:
+        raise HoldfastError(
+            f"no mitigation {name!r}{near_name(name, MITIGATIONS)}; there are "
+            f"{', '.join(MITIGATIONS)}"
+        )
 
 
 def _check_holdout(model: ErasableModel, holdout: Any) -> None:

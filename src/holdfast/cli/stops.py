@@ -1,0 +1,82 @@
+"""Ending early: Ctrl-C, a signal, a reader who has seen enough."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from typing import Any
+
+#: signals that end a command early, as Ctrl-C does
+STOPS = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+class Stop:
+    """What is said to whoever stops a command, and what is tidied up then."""
+
+    def __init__(self) -> None:
+        self.kept: str | None = None
+        self._before = 0
+
+    def begin(self) -> None:
+        """A command begins: nothing is written yet, and nothing is kept unless it says so."""
+        self.kept, self._before = None, _in_place()
+
+    def __str__(self) -> str:
+        written = "nothing was written"
+        if _in_place() > self._before:
+            written = "the files asked for are written, and whole"
+        return f"interrupted: {self.kept or written}"
+
+    def listen(self) -> None:
+        """Stop at these signals from now on."""
+        for name in STOPS:
+            with contextlib.suppress(ValueError, AttributeError):  # another thread, another system
+                signal.signal(getattr(signal, name), self._now)
+
+    def _now(self, number: int, frame: Any) -> None:
+        """End at once, whatever library is at work: an exception there may be swallowed."""
+        files = sys.modules.get("holdfast.files")
+
+        def end() -> None:
+            if files is not None:
+                files.remove_unfinished()
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                shown_again = "\x1b[?25h\r" if sys.stderr.isatty() else ""  # the cursor
+                os.write(2, f"{shown_again}holdfast: {self}\n".encode())
+            os._exit(128 + number)
+
+        if files is None:
+            end()
+        else:
+            files.when_safe(end)
+
+
+STOP = Stop()
+
+
+def _in_place() -> int:
+    files = sys.modules.get("holdfast.files")
+    return 0 if files is None else files.in_place()
+
+
+def keep_libraries_quiet() -> None:
+    """What compiled libraries print on stdout goes nowhere; what we print still arrives.
+
+    Characters that stdout has no bytes for are spelled out.
+    """
+    try:
+        encoding = sys.stdout.encoding or "utf-8"
+        ours = os.fdopen(os.dup(1), "w", encoding=encoding, errors="backslashreplace")
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        sys.stdout = ours
+    except (OSError, ValueError, AttributeError):  # no stdout at all
+        return
+
+
+def leave_stdout() -> None:
+    """Let what is still to be printed go nowhere: there is nobody, or no room, to take it."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
