@@ -94,9 +94,8 @@ class Outputs:
             except OSError as failure:
                 for each in reversed(placed):
                     each.take_back()
-                raise HoldfastError(
-                    f"cannot write {str(placed[-1].path)!r}: {failure.strerror}; nothing was written"
-                ) from None
+                said = f"{str(placed[-1].path)!r}: {failure.strerror}"
+                raise HoldfastError(f"cannot write {said}; nothing was written") from None
             for each in self._made:
                 each.settle()
             _TIMES[0] += bool(self._made)

@@ -119,8 +119,10 @@ def _read_back(table: pd.DataFrame) -> pd.DataFrame:
     if MARK not in table.columns:
         return table
     plain = table.drop(columns=MARK).rename(columns=from_spreadsheet)
-    words = [name for name in plain if not pd.api.types.is_numeric_dtype(plain[name].dtype)]
-    return plain.assign(**{name: plain[name].map(from_spreadsheet) for name in words})
+    for name in plain.columns:
+        if not pd.api.types.is_numeric_dtype(plain[name].dtype):
+            plain[name] = plain[name].map(from_spreadsheet)
+    return plain
 
 
 def is_parquet(file: Path) -> bool:
@@ -408,9 +410,7 @@ def _plain_numbers(cells: pd.Series, what: str) -> pd.Series:
             said = "is infinite"
             if np.isfinite(sizes[place]):
                 said = f"{values.iloc[place]:g} is too large to compute with"
-            raise HoldfastError(
-                f"{what}, row {place + 1}, column {cells.name!r}: the value {said}"
-            )
+            raise HoldfastError(f"{what}, row {place + 1}, column {cells.name!r}: the value {said}")
     return values
 
 

@@ -214,14 +214,42 @@ def test_small_groups_are_suppressed():
     cohorts = np.array(["few"] * 9 + ["many"] * 191)
     result = made(cohorts=cohorts, people=40)[2]
     summary = result.summary()
-    small = [c for c in summary.cohorts if c.rows is None]
-    assert len(small) == 1
-    assert small[0].refitted is None
-    assert small[0].cohort != "few"
-    assert "few" not in {c.cohort for c in summary.cohorts}
+    assert [(c.cohort, c.rows, c.refitted) for c in summary.cohorts] == [
+        ("(2 groups together)", 200, None)  # one alone would be what is missing from all rows
+    ]
     for bins in (summary.margins, summary.certificates.survive):
-        assert all(b.count is None or b.count == 0 or b.count >= FEWEST for b in bins)
-    assert all(c.rows is None or c.rows >= FEWEST for c in summary.critical.cells)
+        assert all(b.count >= FEWEST for b in bins)
+        assert sum(b.count for b in bins) == summary.recourses.valid
+    sizes = result.explained.cells["rows"].tolist()
+    shown = [c.harm is not None for c in summary.critical.cells]
+    assert shown == [size >= FEWEST for size in sizes]
+
+
+def test_counts_add_up():
+    result = made(people=60)[2]
+    counts = result.counts
+    assert counts["people"] == 60
+    assert counts["above_target"] + counts["without_recourse"] + counts["recourses"] == 60
+    assert counts["valid"] + counts["not_valid"] == counts["recourses"]
+
+
+def test_few_recourses_are_nobodys_medians(audited):
+    """One audited person's margin is the median of one."""
+    model, given, _ = audited
+    one = hf.audit(model, given.take([0]), max_deletions=2)
+    summary = one.summary()
+    said = summary.as_json()
+    assert summary.recourses.overshoot_median is None
+    assert summary.recourses.valid is None
+    assert summary.margins == []
+    assert summary.bounds == []
+    assert summary.critical is None
+    assert summary.certificates is None
+    assert summary.headline.ceiling is None
+    margin = float(one.recourses["margin"].iloc[0])
+    for number in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", said):
+        assert abs(float(number) - margin) > 1e-3 * abs(margin)
+    assert one.to_html()
 
 
 def test_the_case_file_is_for_its_owner_only(audited, tmp_path):

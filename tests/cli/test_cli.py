@@ -1,5 +1,6 @@
 """The command line: exit codes, one message for bad input, nothing half-written."""
 
+import hashlib
 import json
 import os
 import pickle
@@ -52,8 +53,14 @@ def test_an_audit_end_to_end(folder, capsys):
     assert "report: r.html" in said
     summary = AuditSummary.model_validate(json.loads(Path("r.json").read_text()))
     assert summary.likelihood.erasures == 10
-    assert summary.data.table_sha256 is not None
     assert len(summary.cohorts) == 4
+    digest = hashlib.sha256(Path("merit.csv").read_bytes()).hexdigest()
+    assert digest in Path("c.html").read_text()
+    for shared in ("r.html", "r.json"):  # whoever has the other rows could try guesses against it
+        text = Path(shared).read_text()
+        assert digest[:12] not in text
+        assert summary.reference in text
+    assert summary.reference in Path("c.html").read_text()
     page = Path("r.html").read_text()
     assert "C-0" not in page
     assert {p.name for p in Path("t").iterdir()} >= {"curve.csv", "cohorts.csv", "likelihood.csv"}

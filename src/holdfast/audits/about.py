@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 
 
@@ -29,8 +30,11 @@ class About:
 
     Attributes
     ----------
+    reference : str
+        By chance: the same in the report and in the case file, so that one finds the other.
     table, table_sha256, model_sha256 : str or None
-        The training file's name; hashes of the files.
+        The training file's name; hashes of the files, for the case file only: whoever has the rest
+        of a table could try guesses at a row against them.
     preprocessing : list of str
         What stands before the model, in words.
     method : str or None
@@ -46,6 +50,7 @@ class About:
     notes : list of Note
     """
 
+    reference: str = field(default_factory=lambda: secrets.token_hex(8))
     table: str | None = None
     table_sha256: str | None = None
     model_sha256: str | None = None

@@ -97,7 +97,7 @@ class Audit:
         """How many erasures, what they break, what is proven, what chance does; in words."""
         from holdfast.audits.words import headline
 
-        return headline(self)
+        return headline(self, self.ceiling(self.headline_at))
 
     def share_broken(self, deletions: int) -> float:
         """The refit-confirmed share the strongest attack found breaks with so many or fewer."""

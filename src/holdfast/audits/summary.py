@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from holdfast.audits.likelihood import DrawnBand
+from holdfast.audits.words import headline
 from holdfast.models.pipelines import final_step
 from holdfast.report.schema import (
-    FEWEST,
     ActionPart,
     AgreementPart,
     AuditSummary,
@@ -31,6 +31,15 @@ from holdfast.report.schema import (
     ModelPart,
     OvershootPart,
     RecoursePart,
+)
+from holdfast.report.suppression import (
+    FEWEST,
+    about,
+    at_least,
+    at_most,
+    enough,
+    hidden_together,
+    merged,
 )
 
 #: said in place of the headline where too few recourses were audited
@@ -58,82 +67,71 @@ def number(value: Any) -> float | None:
     return None if value is None or not np.isfinite(value) else float(value)
 
 
-def enough(count: int) -> int | None:
-    """A count, or null where it is too small to be shown; nobody at all can be told."""
-    return None if 0 < count < FEWEST else int(count)
-
-
 def summarised(audit: Any) -> AuditSummary:
     """The summary of an audit."""
-    model, about = audit.model, audit.about
-    k = audit.headline_at
+    model, files = audit.model, audit.about
+    k, q = audit.headline_at, audit.counts["valid"]
     line = audit.curve.loc[k]
-    few = audit.counts["valid"] < FEWEST
+    few = q < FEWEST
+    ceilings = [None if few or c != c else at_most(c, q) for c in audit.curve["ceiling"]]
     estimator = final_step(model.estimator)
     return AuditSummary(
         created=datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat(),
+        reference=files.reference,
         data=DataPart(
             rows=audit.counts["rows"],
             units=audit.counts["units"],
             features=[str(name) for name in model.frame.columns],
-            table_sha256=about.table_sha256,
-            name=about.table,
+            name=files.table,
         ),
         model=ModelPart(
             name=type(estimator).__name__,
             deletions=model.algebra,
             parameters=_parameters(estimator),
-            preprocessing=about.preprocessing,
-            model_sha256=about.model_sha256,
+            preprocessing=files.preprocessing,
             drift=number(model.drift),
         ),
-        recourses=RecoursePart(
-            count=enough(audit.counts["recourses"]),
-            valid=enough(audit.counts["valid"]),
-            method=about.method,
-            expired=enough(about.expired),
-            not_yet_issued=enough(about.not_yet_issued),
-            above_target=enough(audit.counts.get("above_target", 0)),
-            without_recourse=enough(audit.counts.get("without_recourse", 0)),
-            target=audit.target,
-            score_unit=model.score_unit,
-            overshoot_median=audit.overshoot,
-            issued_under=about.issued_under,
-        ),
+        recourses=_recourses(audit, few),
         headline=HeadlinePart(
             deletions=k,
             unit=audit.unit,
             refitted=None if few else audit.share_broken(k),
             **{n: None if few else number(line[n]) for n in SHARES},  # type: ignore[arg-type]
             random_refits=audit.random_refits,
-            ceiling=None if few else audit.ceiling(k),
+            ceiling=ceilings[k],
             frozen=audit.preprocessed,
-            refit_noise=0.0 if few else audit.refit_noise,
+            refit_noise=None if few else audit.refit_noise,
             seeds=None if few or audit.seeds is None else _band(audit.seeds),
             quick=audit.quick,
-            sentence=WITHHELD if few else audit.headline,
+            sentence=WITHHELD if few else headline(audit, ceilings[k]),
         ),
         curve=[]
         if few
         else [
-            CurvePoint.model_validate({"deletions": k, **{n: number(v) for n, v in row.items()}})
+            CurvePoint.model_validate(
+                {
+                    "deletions": k,
+                    **{n: number(v) for n, v in row.items()},
+                    "ceiling": ceilings[k],
+                }
+            )
             for k, row in audit.curve.iterrows()
         ],
         likelihood=None if few else _likelihood(audit),
         cohorts=None if few else _cohorts(audit.cohorts),
         overshoots=None if few else _overshoots(audit.overshoots),
         margins=_histogram(audit.recourses["overshoot"].to_numpy()),
-        critical=_critical(audit.explained),
+        critical=None if few else _critical(audit.explained),
         action=None if few or audit.action is None else ActionPart(**vars(audit.action)),
         bounds=[
             BoundPart(**{**row, "ratio": number(row["ratio"])})
-            for row in audit.bounds.to_dict(orient="records")
+            for row in ([] if few else audit.bounds.to_dict(orient="records"))
         ],
         agreement=None if few else _agreement(audit.agreement),
         certificates=None if few else _certificates(audit),
         hardening=None if audit.hardening is None else audit.hardening.part(),
-        settings={**audit.settings, **about.settings},
-        notes=about.shared_notes,
+        settings={**audit.settings, **files.settings},
+        notes=files.shared_notes,
         missing=list(audit.missing),
         refits=audit.refits,
         limits=list(LIMITS),
@@ -182,41 +180,79 @@ def _likelihood(audit: Any) -> LikelihoodPart | None:
     )
 
 
+def _recourses(audit: Any, few: bool) -> RecoursePart:
+    """Counts that add up; what is hidden cannot be worked out from the others."""
+    files, counts = audit.about, audit.counts
+    shown: dict[str, int | None] = {
+        name: counts[name]
+        for name in ("people", "above_target", "without_recourse", "recourses", "valid")
+    }
+    shown["not_valid"] = counts["not_valid"]
+    parts = {name: counts[name] for name in ("above_target", "without_recourse", "not_valid")}
+    hidden = hidden_together(parts)
+    if few:
+        hidden = set(shown)
+    elif hidden == set(parts):
+        hidden |= {"people"}
+    if "not_valid" in hidden:
+        hidden |= {"recourses"}
+    shown = {name: None if name in hidden else count for name, count in shown.items()}
+    return RecoursePart(
+        count=shown.pop("recourses"),
+        **shown,
+        method=files.method,
+        expired=enough(files.expired),
+        not_yet_issued=enough(files.not_yet_issued),
+        target=audit.target,
+        score_unit=audit.model.score_unit,
+        overshoot_median=None if few else audit.overshoot,
+        issued_under=None if "recourses" in hidden else files.issued_under,
+    )
+
+
 def _cohorts(table: pd.DataFrame | None) -> list[CohortPart] | None:
-    """Groups by size; those too small lose their numbers and their names."""
+    """Groups by size; those too small are put together, without names, and nothing said of them."""
     if table is None:
         return None
-    parts = []
-    for row in table.to_dict(orient="records"):
-        small = enough(row["rows"]) is None
-        parts.append(
-            CohortPart(
-                cohort=f"(a group under {FEWEST})" if small else str(row["cohort"]),
-                rows=enough(row["rows"]),
-                refitted=None if small else number(row["refitted"]),
-                predicted=None if small else number(row["predicted"]),
-            )
+    sizes = dict(enumerate(table["rows"].astype(int)))
+    hidden = hidden_together(sizes)
+    parts = [
+        CohortPart(
+            cohort=str(row["cohort"]),
+            rows=int(row["rows"]),
+            refitted=number(row["refitted"]),
+            predicted=number(row["predicted"]),
         )
+        for place, row in enumerate(table.to_dict(orient="records"))
+        if place not in hidden
+    ]
+    if hidden:
+        together, rows = f"({len(hidden)} groups together)", sum(sizes[h] for h in hidden)
+        parts.append(CohortPart(cohort=together, rows=rows, refitted=None, predicted=None))
     return parts
 
 
 def _overshoots(table: pd.DataFrame | None) -> list[OvershootPart] | None:
     if table is None:
         return None
-    return [OvershootPart.model_validate(row) for row in table.to_dict(orient="records")]
+    rows = [row for row in table.to_dict(orient="records") if row["recourses"] >= FEWEST]
+    for row in rows:
+        row["recourses"] = about(row["recourses"])
+        row["predicted"], row["refitted"] = round(row["predicted"], 2), round(row["refitted"], 2)
+    return [OvershootPart.model_validate(row) for row in rows]
 
 
 def _histogram(values: Any, bins: int = 20) -> list[Bin]:
     """Counts in bins of equal width, up to the value 99 % stay below; the last takes the rest."""
-    top = float(np.quantile(values, 0.99)) if len(values) else 0.0
+    if len(values) < FEWEST:
+        return []
+    top = float(np.quantile(values, 0.99))
     if not top > 0:
-        return [Bin(low=0.0, high=0.0, count=enough(len(values)))]
-    edges = np.linspace(0.0, top * (1 + 1e-9), bins + 1)
-    counts = np.histogram(np.minimum(values, top), edges)[0]
-    return [
-        Bin(low=float(a), high=float(b), count=enough(int(c)))
-        for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)
-    ]
+        return [Bin(low=0.0, high=0.0, count=len(values))]
+    top = float(f"{1.05 * top:.1e}")  # nobody's value
+    edges = np.linspace(0.0, top, bins + 1)
+    counts = np.histogram(np.clip(values, 0.0, top), edges)[0]
+    return [Bin(low=edges[i], high=edges[j + 1], count=c) for i, j, c in merged(counts.tolist())]
 
 
 def _critical(found: Any) -> CriticalPart | None:
@@ -224,15 +260,14 @@ def _critical(found: Any) -> CriticalPart | None:
         return None
     cells = []
     for row in found.cells.to_dict(orient="records"):
-        rows = enough(int(row["rows"]))
-        harm = None if rows is None else float(row["harm"])
-        cells.append(CellPart(**{**row, "rows": rows, "harm": harm}))
+        harm = float(row["harm"]) if row["rows"] >= FEWEST else None
+        cells.append(CellPart(leverage=row["leverage"], residual=row["residual"], harm=harm))
     small = found.top < FEWEST
     return CriticalPart(
         cells=cells,
         top=found.top,
-        high_leverage=None if small else found.high_leverage,
-        high_residual=None if small else found.high_residual,
+        high_leverage=None if small else round(found.high_leverage, 1),
+        high_residual=None if small else round(found.high_residual, 1),
     )
 
 
@@ -253,9 +288,7 @@ def _certificates(audit: Any) -> CertificatePart | None:
         limit=proof.limit,
         limit_reason=proof.limit_reason,
         method=proof.method,
-        tight=proof.tight,
-        survive=[
-            Bin(low=float(k), high=float(k), count=enough(int(c))) for k, c in enumerate(counts)
-        ],
+        tight=at_least(proof.tight, len(certified)),
+        survive=[Bin(low=i, high=j, count=c) for i, j, c in merged(counts.tolist())],
         assumptions=list(proof.assumptions),
     )

@@ -113,15 +113,21 @@ def recourse_table(
 
 
 def counts(model: ErasableModel, promises: Promises, units: Units, plan: Plan) -> dict[str, int]:
-    """How many rows, people and recourses there are."""
-    found = {
+    """How many rows, people and recourses there are.
+
+    ``people = above_target + without_recourse + recourses``, ``recourses = valid + not_valid``.
+    """
+    given = promises.given
+    known = isinstance(given, Recourse)
+    above, without = (given.above_target, given.without_recourse) if known else (0, 0)
+    return {
         "rows": model.rows.n,
         "units": len(units),
+        "skipped": len(plan.skipped),
+        "people": above + without + len(promises),
+        "above_target": above,
+        "without_recourse": without,
         "recourses": len(promises),
         "valid": int(promises.kept.size),
-        "skipped": len(plan.skipped),
+        "not_valid": len(promises) - int(promises.kept.size),
     }
-    if isinstance(promises.given, Recourse):
-        found["above_target"] = promises.given.above_target
-        found["without_recourse"] = promises.given.without_recourse
-    return found

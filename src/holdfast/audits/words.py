@@ -9,7 +9,7 @@ import numpy as np
 from holdfast.report.words import at_most, people, percent
 
 
-def headline(audit: Any) -> str:
+def headline(audit: Any, ceiling: float | None) -> str:
     """The finding: how many, what share, what is proven, what chance does, the overshoot."""
     k = audit.headline_at
     q = len(audit.plan.points)
@@ -37,7 +37,6 @@ def headline(audit: Any) -> str:
             f"But refitting with nobody erased breaks {percent(audit.refit_noise)} by itself: the "
             "model is not reproducible, so fix its random_state."
         )
-    ceiling = audit.ceiling(k)
     if ceiling is not None:
         any_ = people(k, audit.unit) if k > 1 else f"single {people(1, audit.unit)[2:]}"
         frozen = ", with the preprocessing kept" if audit.preprocessed else ""

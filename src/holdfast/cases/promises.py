@@ -21,7 +21,7 @@ from holdfast.recourse import METHODS, find_recourse
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.issued import issued_recourse
 from holdfast.recourse.result import Recourse
-from holdfast.report.schema import FEWEST
+from holdfast.report.suppression import FEWEST
 from holdfast.tables import like
 
 #: columns of a table of promises that are no features

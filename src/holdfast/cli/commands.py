@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.cases.loading import Case, load_case
 from holdfast.cases.issuing import check_promises_out, write_promises
+from holdfast.cases.loading import Case, load_case
 from holdfast.cases.running import audit_case, check_audit, check_harden, harden_case
 from holdfast.cases.settings import TEMPLATE, Settings, made, threshold
 from holdfast.cli import screen

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from holdfast.cli.stops import leave_stdout
 from holdfast.inert import for_terminal, one_line
-from holdfast.report.schema import FEWEST
+from holdfast.report.suppression import FEWEST
 from holdfast.report.words import at_most, percent
 
 Tell = Callable[[str, int, int], None]

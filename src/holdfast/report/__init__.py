@@ -52,6 +52,6 @@ def _environment() -> Environment:
     made.filters["percent"] = percent
     made.filters["at_most"] = at_most
     made.filters["short"] = lambda value: "–" if value is None else f"{value:.3g}"
-    made.filters["count"] = lambda value: "fewer than 10" if value is None else f"{value:,}"
+    made.filters["count"] = lambda value: "(not shown)" if value is None else f"{value:,}"
     made.globals["people"] = people
     return made

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from holdfast.files import PRIVATE, Outputs
+from holdfast.inert import for_spreadsheet
 from holdfast.report import rendered
 
 NOTICE = (
@@ -29,15 +30,33 @@ RECOURSES = (
     "“certified”: no erasure of that many or fewer can. “attacked”: a set of that size does, the "
     "witness.",
 )
+FILES = (
+    "files",
+    "Made from",
+    "Whoever has the rest of the table could try guesses at a row against its hash: it is here and "
+    "not in the report.",
+)
 
 
 def write_case_file(audit: Any, path: Any, out: Outputs) -> None:
     """An HTML page, or a folder of CSV files, that only its owner can read."""
-    critical, recourses = audit.critical, _flat(audit.recourses)
+    critical, recourses, files = audit.critical, _flat(audit.recourses), _files(audit.about)
     if Path(path).suffix.lower() in (".html", ".htm"):
-        out.text(path, _page([(CRITICAL, critical), (RECOURSES, recourses)]), PRIVATE)
+        parts = [(CRITICAL, critical), (RECOURSES, recourses), (FILES, files)]
+        out.text(path, _page(parts), PRIVATE)
         return
-    write_private_tables({"critical": critical, "recourses": recourses}, path, out)
+    tables = {"critical": critical, "recourses": recourses, "files": files}
+    write_private_tables(tables, path, out)
+
+
+def _files(about: Any) -> pd.DataFrame:
+    """What the audit was made from."""
+    known = [
+        ("reference of the report", about.reference),
+        ("training table, SHA-256", about.table_sha256 or "not from a file"),
+        ("model, SHA-256", about.model_sha256 or "fitted here"),
+    ]
+    return pd.DataFrame(known, columns=["what", "is"])
 
 
 def impact_page(headline: str, broken: pd.DataFrame, everybody: pd.DataFrame) -> str:
@@ -61,7 +80,8 @@ def write_private_tables(tables: dict[str, pd.DataFrame], folder: Any, out: Outp
     place = out.folder(folder, 0o700)
     out.text(Path(place, "READ-ME-FIRST.txt"), NOTICE + "\n", PRIVATE)
     for name, table in tables.items():
-        out.text(Path(place, f"{name}.csv"), table.map(_inert).to_csv(index=False), PRIVATE)
+        text = table.map(for_spreadsheet).to_csv(index=False)
+        out.text(Path(place, f"{name}.csv"), text, PRIVATE)
 
 
 def _flat(recourses: pd.DataFrame) -> pd.DataFrame:
@@ -71,13 +91,6 @@ def _flat(recourses: pd.DataFrame) -> pd.DataFrame:
         table["witness"] = [" ".join(map(str, names)) for names in table["witness"]]
     table.insert(0, "id", [str(name) for name in table.index])
     return table.reset_index(drop=True)
-
-
-def _inert(cell: Any) -> Any:
-    """Text that a spreadsheet would run as a formula, made plain."""
-    if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + cell
-    return cell
 
 
 def _table(frame: pd.DataFrame) -> dict[str, Any]:

@@ -152,32 +152,19 @@ def overshoots(summary: AuditSummary) -> Figure | None:
 def margins(summary: AuditSummary) -> Figure | None:
     """How far beyond the target the promises are."""
     bins = summary.margins
-    if all(b.count is None for b in bins):
+    if not bins:
         return None
+    narrowest = min(b.high - b.low for b in bins) or 1.0
 
     def draw(ax: Any) -> None:
-        for b in bins:
+        for b in bins:  # areas are counts: wide bins were put together
             width = (b.high - b.low) or 1.0
-            if b.count is None:
-                ax.bar(
-                    b.low,
-                    5,
-                    width,
-                    align="edge",
-                    color="none",
-                    edgecolor=MUTED,
-                    hatch="///",
-                    linewidth=0,
-                )
-            else:
-                ax.bar(b.low, b.count, width * 0.95, align="edge", color=RANDOM)
+            height = b.count * narrowest / width
+            ax.bar(b.low, height, width * 0.97, align="edge", color=RANDOM)
         ax.set(xlabel="overshoot reached (deviations of the score)", ylabel="recourses")
 
-    return _figure(
-        draw,
-        "How far beyond the target the recourses are; hatched bins hold fewer than ten.",
-        "margins",
-    )
+    words = "How far beyond the target the recourses are; wide bars spread what they hold."
+    return _figure(draw, words, "margins")
 
 
 def critical(summary: AuditSummary) -> Figure | None:
@@ -256,14 +243,14 @@ def certificates(summary: AuditSummary) -> Figure | None:
         return None
 
     def draw(ax: Any) -> None:
-        for b in found.survive:
-            if b.count is None:
-                ax.text(b.low, 0, "<10", ha="center", va="bottom", fontsize=7, color=MUTED)
-            else:
-                ax.bar(b.low, b.count, 0.85, color=PROOF)
+        bars = range(len(found.survive))
+        ax.bar(bars, [b.count for b in found.survive], 0.85, color=PROOF)
+        names = [
+            f"{b.low:.0f}" if b.low == b.high else f"{b.low:.0f}–{b.high:.0f}"
+            for b in found.survive
+        ]
         ax.set(xlabel="erasures provably survived", ylabel="recourses")
-        if len(found.survive) <= 16:
-            ax.set_xticks([b.low for b in found.survive], [f"{b.low:.0f}" for b in found.survive])
+        ax.set_xticks(bars, names)
 
     words = "Number of recourses by how many erasures each provably survives."
     return _figure(draw, words, "certificates")

@@ -1,18 +1,22 @@
 """What of an audit may be shared: one versioned schema, aggregates only.
 
 The report and the JSON are made from this and nothing else. It has no field for an id, a label, a
-residual or a feature value of a person, and groups of fewer than :data:`FEWEST` are suppressed.
+residual or a feature value of a person. Groups of fewer than ten are suppressed so that they
+cannot be worked out from the rest, and there is nothing in it against which whoever has the rest
+of the table could try a guess: no hash of a file, no number at full precision.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-#: groups of fewer people or rows are not shown
-FEWEST = 10
+from holdfast.report.suppression import FEWEST as FEWEST
+
+#: a number worked out from data, to four digits: the rest would let a guess at the data be checked
+Rounded = Annotated[float, AfterValidator(lambda value: float(f"{value:.4g}"))]
 
 CAUTION = "This is the worst choice of people, not a forecast."
 
@@ -28,12 +32,11 @@ class Part(BaseModel):
 
 
 class DataPart(Part):
-    """The training table, as counts and hashes."""
+    """The training table, as counts."""
 
     rows: int
     units: int = Field(description="what can be erased: rows, or subjects")
     features: list[str] = Field(description="names of the columns the model takes")
-    table_sha256: str | None = None
     name: str | None = None
 
 
@@ -44,25 +47,32 @@ class ModelPart(Part):
     deletions: str = Field(description="exact, newton/jackknife, or refit only")
     parameters: dict[str, str]
     preprocessing: list[str]
-    model_sha256: str | None = None
-    drift: float | None = Field(
+    drift: Rounded | None = Field(
         None, description="how far the fitted scores were from the optimum's, in deviations"
     )
 
 
 class RecoursePart(Part):
-    """The promised recourses, as counts."""
+    """The promised recourses, as counts.
 
-    count: int | None = Field(description="null, as below, where it is fewer than 10")
+    ``people = above_target + without_recourse + count`` and ``count = valid + not_valid``. A count
+    is null where it is fewer than 10, or where one that is could be worked out from it.
+    """
+
+    people: int | None
+    above_target: int | None = None
+    without_recourse: int | None = None
+    count: int | None
     valid: int | None = Field(description="at or above the target now: these were audited")
+    not_valid: int | None
     method: str | None = None
     expired: int | None = None
     not_yet_issued: int | None = None
-    above_target: int | None = None
-    without_recourse: int | None = None
-    target: float
-    score_unit: float = Field(description="standard deviation of the training scores")
-    overshoot_median: float = Field(description="beyond the target, in those deviations")
+    target: Annotated[float, AfterValidator(lambda value: float(f"{value:.6g}"))]
+    score_unit: Rounded = Field(description="standard deviation of the training scores")
+    overshoot_median: Rounded | None = Field(
+        description="beyond the target, in those deviations; null for fewer than 10 recourses"
+    )
     issued_under: dict[str, int | None] | None = None
 
 
@@ -86,9 +96,11 @@ class HeadlinePart(Part):
     random_low: float | None
     random_high: float | None
     random_refits: int = Field(description="how many of the random draws were refitted")
-    ceiling: float | None
+    ceiling: float | None = Field(description="proven, in steps of 10 recourses")
     frozen: bool = Field(description="whether the ceiling is for preprocessing kept as it is")
-    refit_noise: float = Field(description="share a refit breaks with nobody erased; 0 mostly")
+    refit_noise: float | None = Field(
+        description="share a refit breaks with nobody erased; 0 mostly"
+    )
     seeds: Band | None = Field(
         None, description="share broken by other seeds with nobody erased, for models that draw"
     )
@@ -107,7 +119,7 @@ class CurvePoint(Part):
     random: float | None
     random_low: float | None
     random_high: float | None
-    ceiling: float | None
+    ceiling: float | None = Field(description="proven, in steps of 10 recourses")
 
 
 class LikelihoodPart(Part):
@@ -122,10 +134,10 @@ class LikelihoodPart(Part):
 
 
 class CohortPart(Part):
-    """One group erased; null where the group is too small to be shown."""
+    """One group erased; those too small are put together, and what erasing them does is null."""
 
     cohort: str
-    rows: int | None
+    rows: int
     refitted: float | None
     predicted: float | None
 
@@ -134,19 +146,19 @@ class OvershootPart(Part):
     """Recourses made again with another overshoot."""
 
     overshoot: float
-    recourses: int
-    cost: float
+    recourses: int = Field(description="to the nearest 10")
+    cost: Rounded
     deletions: int
-    predicted: float
-    refitted: float
+    predicted: float = Field(description="to the nearest hundredth")
+    refitted: float = Field(description="to the nearest hundredth")
 
 
 class Bin(Part):
-    """A bin of a histogram; count is null where it holds too few."""
+    """Some neighbouring bins of a histogram: as many as it takes to hold 10."""
 
-    low: float
-    high: float
-    count: int | None
+    low: Rounded
+    high: Rounded
+    count: int
 
 
 class CellPart(Part):
@@ -154,8 +166,7 @@ class CellPart(Part):
 
     leverage: int
     residual: int
-    rows: int | None
-    harm: float | None
+    harm: Rounded | None = Field(description="null where there are fewer than 10 rows")
 
 
 class CriticalPart(Part):
@@ -163,18 +174,18 @@ class CriticalPart(Part):
 
     cells: list[CellPart]
     top: int
-    high_leverage: float | None
-    high_residual: float | None
+    high_leverage: float | None = Field(description="to the nearest tenth")
+    high_residual: float | None = Field(description="to the nearest tenth")
 
 
 class ActionPart(Part):
     """How far advice itself moves: Φ₂, in the features the model sees."""
 
     deletions: int
-    median: float
-    high: float
-    random_median: float
-    random_high: float
+    median: Rounded
+    high: Rounded
+    random_median: Rounded
+    random_high: Rounded
 
 
 class BoundPart(Part):
@@ -182,9 +193,9 @@ class BoundPart(Part):
 
     name: str
     about: str
-    bound: float
-    measured: float
-    ratio: float | None
+    bound: Rounded
+    measured: Rounded
+    ratio: Rounded | None
     assumptions: list[str]
 
 
@@ -192,8 +203,8 @@ class AgreementPart(Part):
     """A tenth of the recourses by predicted drop: both drops, in deviations of the scores."""
 
     recourses: int
-    predicted: float
-    refitted: float
+    predicted: Rounded
+    refitted: Rounded
 
 
 class CertificatePart(Part):
@@ -202,7 +213,9 @@ class CertificatePart(Part):
     limit: int
     limit_reason: str
     method: str
-    tight: float = Field(description="share whose certificate cannot be improved")
+    tight: float = Field(
+        description="share whose certificate cannot be improved, in steps of 10 recourses"
+    )
     survive: list[Bin] = Field(description="recourses by the number they provably survive")
     assumptions: list[str]
 
@@ -213,13 +226,13 @@ class HardeningLine(Part):
     mitigation: str
     setting: str
     survive: float | None = Field(description="share that survives the attack, refitted")
-    certified: float | None
+    certified: float | None = Field(description="in steps of 10 recourses")
     proven: bool = Field(description="whether survival of all of them is proven")
     broken_most: float | None
-    extra_cost: float | None = Field(description="median over people, relative")
-    cost: float | None
-    served: float
-    quality: float | None
+    extra_cost: Rounded | None = Field(description="median over people, relative")
+    cost: Rounded | None
+    served: float | None = Field(description="in steps of 10 people")
+    quality: Rounded | None
 
 
 class HardeningPart(Part):
@@ -235,9 +248,12 @@ class HardeningPart(Part):
 class AuditSummary(Part):
     """An audit as it may be shared."""
 
-    schema_version: Literal["1.0"] = "1.0"
+    schema_version: Literal["2.0"] = "2.0"
     kind: Literal["audit"] = "audit"
     created: str
+    reference: str = Field(
+        description="by chance; the same in the case file, which has the hashes of the files"
+    )
     data: DataPart
     model: ModelPart
     recourses: RecoursePart

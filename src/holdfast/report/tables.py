@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from holdfast.files import Outputs
+from holdfast.inert import for_spreadsheet
 from holdfast.report.schema import AuditSummary
 
 
@@ -38,4 +39,4 @@ def write_tables(summary: AuditSummary, folder: Any, out: Outputs) -> None:
     """Write every table into a folder, which is made if it is missing."""
     place = out.folder(folder)
     for name, table in tables(summary).items():
-        out.text(Path(place, f"{name}.csv"), table.to_csv(index=False))
+        out.text(Path(place, f"{name}.csv"), table.map(for_spreadsheet).to_csv(index=False))

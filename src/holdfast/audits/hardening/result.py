@@ -10,7 +10,8 @@ import pandas as pd
 
 from holdfast.audits.hardening.comparison import Comparison, Mitigation
 from holdfast.files import Outputs
-from holdfast.report.schema import FEWEST, HardeningLine, HardeningPart
+from holdfast.report.schema import HardeningLine, HardeningPart
+from holdfast.report.suppression import FEWEST, at_least
 from holdfast.report.words import percent
 
 COLUMNS = [
@@ -63,14 +64,16 @@ class Hardening:
     @property
     def recommendation(self) -> str:
         """What to do, in words: the cheapest that is proven, else the best that was found."""
+        return self._recommended(self.table, shared=False)
+
+    def _recommended(self, lines: pd.DataFrame, shared: bool) -> str:
         k = self.case.survive
         noun = "person erased" if self.case.unit == "subject" else "deletion"
         any_k = f"any {k} " + (noun if k == 1 else noun.replace("person", "people") + "s")
         any_k = any_k.replace("eraseds", "erased")
-        lines = self.table
         sure = lines[lines["proven"].astype(bool) & (lines["survive"] == 1.0)]
         if len(sure):
-            return self._proven(sure.sort_values("extra_cost").iloc[0], any_k)
+            return self._proven(sure.sort_values("extra_cost").iloc[0], any_k, shared)
         usable = ~lines["mitigation"].isin(["honour", "drop-critical"]) & (lines["survive"] > 0)
         usable &= ~lines["note"].str.startswith("quality falls")
         tried = lines[usable]
@@ -86,30 +89,33 @@ class Hardening:
             f"attack found, {_asked(best['extra_cost'])}."
         )
 
-    def _proven(self, line: Any, any_k: str) -> str:
-        count = len(self.mitigations[line["mitigation"]].points)
+    def _proven(self, line: Any, any_k: str, shared: bool) -> str:
+        count = f"{len(self.mitigations[line['mitigation']].points):,} "
+        count = "all " if shared else count
         frozen = ""
         if self.case.model.preprocessing is not None:
             frozen = " with the preprocessing kept, and confirmed by attacks with it refitted"
         served = ""
         if line["served"] < 1:
-            served = f" {percent(1 - line['served'])} of the people have no such recourse."
+            most = "At most " if shared else ""
+            served = f" {most}{percent(1 - line['served'])} of the people have no such recourse."
         asked = f"Asking people for {_more(line['extra_cost'])} more (median) makes"
         if line["extra_cost"] < 0.0005:
             asked = "At no extra cost (median), another choice of changes makes"
-        return f"{asked} 100 % of {count:,} recourses survive {any_k}, proven{frozen}.{served}"
+        return f"{asked} 100 % of {count}recourses survive {any_k}, proven{frozen}.{served}"
 
     def part(self) -> HardeningPart:
         """What may be shared of it."""
         few = len(self.case.people) < FEWEST
+        table = pd.DataFrame([_shared(made) for made in self.made], columns=COLUMNS)
         lines = []
-        for row in [] if few else self.table.to_dict(orient="records"):
+        for row in [] if few else table.to_dict(orient="records"):
             known = {k: _known(v) for k, v in row.items() if k not in ("people", "note")}
             lines.append(HardeningLine.model_validate({**known, "proven": bool(row["proven"])}))
         quality = "area under the ROC curve" if self.case.model.classes is not None else "R²"
         return HardeningPart(
             survive=self.case.survive,
-            recommendation=None if few else self.recommendation,
+            recommendation=None if few else self._recommended(table, shared=True),
             lines=lines,
             skipped=self.skipped,
             quality=None if self.case.holdout is None else quality,
@@ -145,6 +151,18 @@ class Hardening:
         )
         ax.legend(frameon=False, fontsize="small", title="star: proven", title_fontsize="small")
         return ax
+
+
+def _shared(made: Mitigation) -> dict[str, Any]:
+    """A line with what concerns fewer than 10 people left out, and shares of so few unreadable."""
+    line, count = dict(made.measured), len(made.points)
+    line["served"] = at_least(line["served"], line["people"])
+    if count < FEWEST:
+        about_few = ("survive", "certified", "broken_most", "extra_cost", "cost", "served")
+        return line | dict.fromkeys(about_few, np.nan) | {"proven": False}
+    if np.isfinite(line["certified"]):
+        line["certified"] = at_least(line["certified"], count)
+    return line
 
 
 def _known(value: Any) -> Any:
