@@ -38,8 +38,8 @@ def test_data_list_and_show(capsys):
         (["reproduce", "--overshoot", "nan"], "overshoots must be"),
         (["reproduce", "--jobs", "0"], "jobs must be"),
         (["reproduce", "--data", "nowhere"], "there is no folder 'nowhere'"),
-        (["reproduce", "--out", "file"], "it is a file, a folder is wanted"),
-        (["reproduce", "--out", "file/in"], "cannot make the folder"),
+        (["reproduce", "--out", "file"], "'file' is a file, a folder is wanted"),
+        (["reproduce", "--out", "file/in"], "'file' is a file, a folder is wanted"),
     ],
 )
 def test_bad_input(arguments, words, tmp_path, monkeypatch, capsys):

@@ -23,7 +23,7 @@ from holdfast.cases.files import (
 )
 from holdfast.cases.fitting import Labels, described, fit_kind, labels_for, plain, target_by_default
 from holdfast.cases.modelfile import loaded_model
-from holdfast.cases.promises import check_method, promised
+from holdfast.cases.promises import check_method, declared_rules, promised
 from holdfast.cases.remarks import Remarks
 from holdfast.cases.settings import Settings
 from holdfast.errors import DataMismatchError, HoldfastError
@@ -101,6 +101,7 @@ def load_case(
     if settings.unit == "subject" and settings.subject is None:
         raise HoldfastError("⟦unit⟧ subject needs ⟦subject⟧, the column that names people")
     check_method(settings)
+    rules = declared_rules(settings)
     tell("reading the table", 0, 1)
     if settings.model_file is not None:
         fitted = loaded_model(settings.model_file, settings.allow_pickle, settings.trust, remarks)
@@ -152,7 +153,7 @@ def load_case(
     if asked is None and settings.target_probability is None:
         asked = default
     target = target_of(model, asked, settings.target_probability)
-    given = promised(settings, model, people, train, gone, target, remarks, about, tell)
+    given = promised(settings, model, people, train, gone, target, rules, remarks, about, tell)
     key = train.subjects if train.subjects is not None else train.X.index.to_series()
     return Case(
         table=train.X,

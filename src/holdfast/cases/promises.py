@@ -37,6 +37,13 @@ def check_method(settings: Settings) -> None:
         )
 
 
+def declared_rules(settings: Settings) -> Any:
+    """What people can change where a file says so, read before any work is done."""
+    if settings.actionability in ("infer", "none"):
+        return None
+    return Actionability.from_toml(settings.actionability)
+
+
 def promised(
     settings: Settings,
     model: ErasableModel,
@@ -44,12 +51,12 @@ def promised(
     train: Table,
     gone: Any,
     target: float,
+    rules: Any,
     remarks: Remarks,
     about: About,
     tell: Callable[[str, int, int], None],
 ) -> Recourse:
     """What people were told: recourses found now, or issued before and alive."""
-    rules: Any = None
     if settings.actionability == "infer":
         rules = Actionability.infer(model.frame)
         frozen = [str(n) for n, f in rules.features.items() if f.direction == "frozen"]
@@ -58,8 +65,6 @@ def promised(
             + (f"; frozen: {', '.join(frozen)}." if frozen else "."),
             shareable=True,
         )
-    elif settings.actionability != "none":
-        rules = Actionability.from_toml(settings.actionability)
     folk = people.X[~belongs_to(people, train, gone)]
     if settings.recourses is not None:
         return _issued(settings, model, folk, rules, target, remarks, about)

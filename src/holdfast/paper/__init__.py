@@ -153,14 +153,18 @@ def _grid(overshoots: Iterable[float]) -> tuple[float, ...]:
 
 
 def _folder(out: Any) -> Path:
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise HoldfastError(f"cannot write into {str(out)!r}: it is a file, a folder is wanted")
+    """A folder results can go to; it is made once there are any."""
+    nearest = folder = Path(out)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as failure:
-        raise HoldfastError(f"cannot make the folder {str(out)!r}: {failure.strerror}") from None
-    if not os.access(folder, os.W_OK):
+        while not nearest.exists() and nearest != nearest.parent:
+            nearest = nearest.parent
+    except (OSError, ValueError):
+        raise HoldfastError(f"no folder can have the name {str(out)!r}") from None
+    if not nearest.is_dir():
+        raise HoldfastError(
+            f"cannot write into {str(out)!r}: {str(nearest)!r} is a file, a folder is wanted"
+        )
+    if not os.access(nearest, os.W_OK):
         raise HoldfastError(f"cannot write into {str(out)!r}: no permission")
     return folder
 

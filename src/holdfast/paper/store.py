@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,8 @@ from typing import Any
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.files import Outputs
+from holdfast.files import UNFINISHED, Outputs, sweep
 from holdfast.paper.settings import Cell
-
-#: seconds after which a file somebody was writing is given up
-_FRESH = 60.0
 
 
 class Store:
@@ -41,7 +36,10 @@ class Store:
             os.makedirs(cells, exist_ok=True)
         except OSError as failure:
             raise HoldfastError(f"cannot make {str(cells)!r}: {failure.strerror}") from None
-        if not note.exists() and any(cells.glob("*.json")):
+        for place in (self.folder, cells):  # what a killed run left is nobody's result
+            sweep(place)
+        results = [path for path in cells.glob("*.json") if not UNFINISHED.fullmatch(path.name)]
+        if not note.exists() and results:
             raise HoldfastError(f"{str(note)!r} is missing: use another ⟦out⟧")
         if note.exists():
             if not resume:
@@ -61,18 +59,9 @@ class Store:
                         f"{str(self.folder)!r} holds results for {name} = {known.get(name)}, not "
                         f"{self.settings.get(name)}: use another ⟦out⟧"
                     )
-            self._remove_unfinished()
             return
         with Outputs() as out:
             out.text(note, json.dumps(self.settings, indent=1, sort_keys=True) + "\n")
-
-    def _remove_unfinished(self) -> None:
-        """Take away what a run that was killed has left; what is fresh may be another run's."""
-        for folder in (self.folder, self.folder / "cells"):
-            for unfinished in folder.glob(".holdfast-*"):
-                with contextlib.suppress(OSError):
-                    if time.time() - unfinished.stat().st_mtime > _FRESH:
-                        unfinished.unlink()
 
     def path(self, cell: Cell) -> Path:
         """Where a cell's file is."""
