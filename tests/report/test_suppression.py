@@ -104,9 +104,9 @@ def test_the_attacker_would_succeed_without_the_steps(audits):
 def test_a_ceiling_shown_is_never_below_the_proven_one(audits):
     for audit in audits:
         shown = [p.ceiling for p in audit.summary().curve]
-        for proven, given in zip(audit.curve["ceiling"], shown, strict=True):
-            assert (given is None) == np.isnan(proven)
-            assert given is None or given >= proven - 1e-12
+        for proven, said in zip(audit.curve["ceiling"], shown, strict=True):
+            assert (said is None) == np.isnan(proven)
+            assert said is None or said >= proven - 1e-12
         said = audit.summary().headline
         if said.ceiling is not None:
             percent = int(np.ceil(100 * said.ceiling - 1e-9))
