@@ -110,6 +110,30 @@ def test_what_another_run_is_writing_is_left_alone(tmp_path):
     assert names(tmp_path) == ["c.txt"]
 
 
+def test_what_stood_there_before_is_not_swept(tmp_path, monkeypatch):
+    """Another run sweeps while files are put in place, and then one cannot be."""
+    (tmp_path / "precious.txt").write_text("precious")
+    real = os.replace
+
+    def fails(old, new):
+        sweep(tmp_path)
+        if Path(new).name == "other.txt" and not Path(old).name == "other.txt":
+            raise OSError(28, "No space left on device")
+        real(old, new)
+
+    monkeypatch.setattr(os, "replace", fails)
+
+    def write():
+        with Outputs() as out:
+            out.text(tmp_path / "other.txt", "new")
+            out.text(tmp_path / "precious.txt", "new")
+
+    with pytest.raises(HoldfastError, match="nothing was written"):
+        write()
+    assert names(tmp_path) == ["precious.txt"]
+    assert (tmp_path / "precious.txt").read_text() == "precious"
+
+
 def test_many_writers_and_sweepers_at_once(tmp_path):
     failed = []
 
@@ -118,6 +142,7 @@ def test_many_writers_and_sweepers_at_once(tmp_path):
             for turn in range(20):
                 with Outputs() as out:
                     out.text(tmp_path / f"{number}-{turn}.txt", "whole")
+                    out.text(out.folder(tmp_path / f"f{number}-{turn}") / "a.txt", "whole")
         except BaseException as failure:
             failed.append(failure)
 
@@ -127,7 +152,7 @@ def test_many_writers_and_sweepers_at_once(tmp_path):
     for thread in threads:
         thread.join()
     assert not failed
-    assert len(names(tmp_path)) == 160
+    assert len(names(tmp_path)) == 320
 
 
 def test_nobody_ends_the_process_while_files_are_put_in_place(tmp_path, monkeypatch):

@@ -112,9 +112,8 @@ class Outputs:
         if target.exists():
             return target
         made = self._unfinished(target)
-        os.mkdir(made.temporary, 0o700)
-        made.lock()
-        made.mode = _usual_mode(made.temporary, 0o777) & mode
+        made.create_folder()
+        made.mode &= mode
         return made.temporary
 
     def file(self, path: Any, write: Callable[[Path], None], mode: int | None = None) -> None:
@@ -152,6 +151,7 @@ class _Unfinished:
     mode: int = PRIVATE
     handle: int | None = None
     before: Path | None = None
+    guard: int | None = None
     placed: bool = False
 
     def __post_init__(self) -> None:
@@ -173,40 +173,46 @@ class _Unfinished:
             self.mode = os.fstat(handle).st_mode & 0o777
             os.fchmod(handle, PRIVATE)
             self.handle = handle
-            if self._locked(handle):
+            if _locked(handle, self.temporary):
                 return
             self.release()  # somebody who sweeps was faster: begin again
             self.temporary = _beside(self.path)
 
-    def lock(self) -> None:
-        """Lock a folder that was made."""
-        self.handle = os.open(self.temporary, os.O_RDONLY)
-        self._locked(self.handle)
-
-    def _locked(self, handle: int) -> bool:
-        """Whether the lock is ours and what is locked is still there."""
-        if fcntl is None:
-            return True
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return os.path.samestat(os.fstat(handle), os.stat(self.temporary))
-        except (BlockingIOError, FileNotFoundError):
-            return False
-        except OSError:  # a file system without locks
-            return True
+    def create_folder(self) -> None:
+        """The same for a folder, into which its files go."""
+        while True:
+            with contextlib.suppress(FileNotFoundError):  # swept: begin again
+                os.mkdir(self.temporary, 0o777)
+                self.handle = os.open(self.temporary, os.O_RDONLY)
+                if _locked(self.handle, self.temporary):
+                    self.mode = os.fstat(self.handle).st_mode & 0o777
+                    os.chmod(self.temporary, 0o700)
+                    return
+            self.release()
+            self.temporary = _beside(self.path)
 
     def put_in_place(self) -> None:
         """Rename; what stood there before is kept until everything is in place."""
         os.chmod(self.temporary, self.mode)
         if self.path.is_file():
-            before = _beside(self.path)
-            try:
-                os.link(self.path, before)
-            except OSError:  # no links here
-                shutil.copy2(self.path, before)
-            self.before = before
+            self._keep_before()
         os.replace(self.temporary, self.path)
         self.placed = True
+
+    def _keep_before(self) -> None:
+        """A second name for what stands there, locked like everything that is not finished."""
+        while True:
+            self.before = _beside(self.path)
+            try:
+                os.link(self.path, self.before)
+            except OSError:  # no links here
+                shutil.copy2(self.path, self.before)
+            with contextlib.suppress(FileNotFoundError):
+                self.guard = os.open(self.before, os.O_RDONLY)
+                if _locked(self.guard, self.before):
+                    return
+                os.close(self.guard)
+                self.guard = None
 
     def take_back(self) -> None:
         """As it was before."""
@@ -231,9 +237,24 @@ class _Unfinished:
         self.release()
 
     def release(self) -> None:
-        handle, self.handle = self.handle, None
-        if handle is not None:
-            os.close(handle)
+        """Let the locks go."""
+        for handle in (self.handle, self.guard):
+            if handle is not None:
+                os.close(handle)
+        self.handle = self.guard = None
+
+
+def _locked(handle: int, path: Path) -> bool:
+    """Whether the lock is ours now, and what is locked is still there."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    except OSError:  # a file system without locks
+        return True
 
 
 def _beside(target: Path) -> Path:
@@ -247,15 +268,6 @@ def _remove(path: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-
-
-def _usual_mode(beside: Path, wanted: int) -> int:
-    """The mode the user's umask gives a new folder."""
-    probe = beside / "probe"
-    os.mkdir(probe, wanted)
-    mode = probe.stat().st_mode & 0o777
-    probe.rmdir()
-    return mode
 
 
 def _write_text(place: Path, content: str) -> None:
@@ -363,6 +375,7 @@ def _followed(path: Any) -> Path:
         return target.resolve() if target.is_symlink() else target
     except (OSError, RuntimeError, ValueError) as failure:  # too long, links in a circle, NUL
         said = getattr(failure, "strerror", None) or "no file can have this name"
+        said = "its links lead in a circle" if isinstance(failure, RuntimeError) else said
         raise HoldfastError(f"cannot write {str(path)!r}: {said}") from None
 
 

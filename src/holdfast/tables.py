@@ -111,8 +111,22 @@ def to_be_read_back(table: pd.DataFrame, kind: str, delimiter: str = ",") -> str
     A column says that it is one. Text that a spreadsheet would run has an apostrophe before it,
     which is taken away again when the file is read.
     """
-    safe = table.map(for_spreadsheet).rename(columns=for_spreadsheet)
-    return str(safe.assign(**{MARK: kind}).to_csv(index=False, sep=delimiter))
+    return safe_csv(table.assign(**{MARK: kind}), delimiter)
+
+
+def safe_csv(table: pd.DataFrame, delimiter: str = ",") -> str:
+    """A table as the text of a CSV file no cell of which a spreadsheet would run."""
+    return as_csv(table.map(for_spreadsheet).rename(columns=for_spreadsheet), delimiter)
+
+
+def as_csv(table: pd.DataFrame, delimiter: str) -> str:
+    """The text of a CSV file; with a carriage return in some cell all text is quoted."""
+    texts = table.select_dtypes(exclude="number")
+    cells = (cell for column in texts.to_numpy().T for cell in column)
+    returns = any("\r" in cell for cell in cells if isinstance(cell, str))
+    if returns:
+        return str(table.to_csv(index=False, sep=delimiter, quoting=csv.QUOTE_NONNUMERIC))
+    return str(table.to_csv(index=False, sep=delimiter))
 
 
 def _read_back(table: pd.DataFrame) -> pd.DataFrame:
@@ -180,6 +194,8 @@ def _parquet(file: Path) -> pd.DataFrame:
         raise HoldfastError(
             f"{str(file)!r} is not a Parquet file that can be read: {first}"
         ) from None
+    if isinstance(table.index, pd.RangeIndex):  # row numbers, whatever they are called
+        table.index.name = None
     if any(name is not None for name in table.index.names):
         table = table.reset_index()
     table.attrs = {}  # whatever was noted beside the rows stays with the file it was noted in
@@ -402,16 +418,22 @@ def _plain_numbers(cells: pd.Series, what: str) -> pd.Series:
         values = cells.astype(float)
     if values.dtype.kind == "c":
         raise HoldfastError(f"{what}, column {cells.name!r} holds complex numbers")
-    if values.dtype.kind == "f":
-        sizes = np.abs(values.to_numpy())
-        beyond = np.flatnonzero(sizes > LARGEST)
-        if beyond.size:
-            place = int(beyond[0])
-            said = "is infinite"
-            if np.isfinite(sizes[place]):
-                said = f"{values.iloc[place]:g} is too large to compute with"
-            raise HoldfastError(f"{what}, row {place + 1}, column {cells.name!r}: the value {said}")
+    refuse_too_large(values, what)
     return values
+
+
+def refuse_too_large(cells: pd.Series, what: str) -> None:
+    """Refuse numbers whose squares are none any more, naming the first."""
+    if not isinstance(cells.dtype, np.dtype) or cells.dtype.kind != "f":
+        return
+    sizes = np.abs(cells.to_numpy())
+    beyond = np.flatnonzero(sizes > LARGEST)
+    if beyond.size:
+        place = int(beyond[0])
+        said = "is infinite"
+        if np.isfinite(sizes[place]):
+            said = f"{cells.iloc[place]:g} is too large to compute with"
+        raise HoldfastError(f"{what}, row {place + 1}, column {cells.name!r}: the value {said}")
 
 
 def _numbers_or_words(cells: pd.Series, what: str) -> pd.Series:

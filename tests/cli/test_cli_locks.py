@@ -193,6 +193,63 @@ def test_an_id_that_is_a_number_and_a_text(folder, capsys):
         ids_as_text(table["owner"], "owner")
 
 
+def test_lists_of_ids_say_who_is_meant(folder, capsys):
+    command = with_ids({3: "A,B", 4: "A", 5: "B"})
+    Path("ask.csv").write_text("A,B\n")
+    refused([*command, "--erase", "ask.csv"], capsys, "'A,B' is one id")
+    Path("ask.csv").write_text('"A,B"\n')
+    assert run([*command, "--erase", "ask.csv", "--emit", "left.csv"]) == 0
+    assert {"A", "B"} <= set(pd.read_csv("left.csv", dtype=str)["customer"])
+    capsys.readouterr()
+    Path("ask.csv").write_text("name,customer\nfoo,A\nbar\n")
+    refused([*command, "--erase", "ask.csv"], capsys, "entry 3", "'customer' is missing")
+    refused([*with_ids({3: "customer"}), "--erase", "A"], capsys, "row 4", "name of its column")
+
+
+def test_files_of_ids_in_settings_are_relative_to_them(folder, capsys):
+    os.mkdir("desk")
+    for place, name in (("desk/ask.txt", "C-0001"), ("ask.txt", "C-0050")):
+        Path(place).write_text(name + "\n")
+    table = loans(60).drop(columns="repaid")
+    table.to_csv("desk/t.csv", index=False)
+    base = 'train = "t.csv"\nlabel = "merit"\nid = "customer"\nmodel = "ridge"\n'
+    for line in ('erase = ["ask.txt"]', 'erase_file = ["ask.txt"]', 'erase = "ask.txt"'):
+        Path("desk/a.toml").write_text(base + line + "\n")
+        assert run(["impact", "desk/a.toml", "--emit", "left.csv"]) == 0
+        left = set(pd.read_csv("left.csv")["customer"])
+        assert "C-0001" not in left
+        assert "C-0050" in left
+    assert run(["impact", "desk/a.toml", "--erase", "ask.txt", "--emit", "left.csv"]) == 0
+    assert "C-0050" not in set(pd.read_csv("left.csv")["customer"])
+
+
+def test_ids_keep_their_zeros(folder, capsys):
+    table = loans(60).drop(columns="repaid")
+    table["customer"] = [f"{i:04d}" for i in range(60)]
+    table["region"] = ["01" if i % 2 else "A" for i in range(60)]
+    table.to_csv("t.csv", index=False)
+    base = ["--train", "t.csv", *MERIT[2:]]
+    assert run(["impact", *base, "--erase", "0007", "--emit", "left.parquet"]) == 0
+    left = pd.read_parquet("left.parquet")
+    assert left["customer"].tolist() == [f"{i:04d}" for i in range(60) if i != 7]
+    people = table[table["region"] == "01"].drop(columns="merit")
+    people.to_csv("people.csv", index=False)  # a column of digits, but text where it was fitted
+    assert run(["recourse", *base, "--people", "people.csv", "--out", "r.csv"]) == 0
+    assert set(pd.read_csv("r.csv", dtype=str)["region"]) <= {"01", "A"}
+
+
+def test_the_target_is_nobodys_label(folder, capsys):
+    table = loans(61).drop(columns="repaid")
+    table["merit"] = table["merit"] + 0.0001234
+    table.to_csv("t.csv", index=False)
+    label = float(table["merit"].median())
+    who = table["customer"][(table["merit"] - label).abs().idxmin()]
+    assert run(["impact", "--train", "t.csv", *MERIT[2:], "--erase", who, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert abs(said["target"] - label) > 1e-6 * abs(label)
+    assert abs(said["target"] - label) < 0.1
+
+
 # 6: exit 1 is a finding, and nothing else ----------------------------------------------------
 
 
@@ -334,6 +391,46 @@ def test_a_fault_of_our_own(folder, capsys, monkeypatch):
         assert personal not in report
 
 
+def test_folders_do_not_overwrite_what_is_read(folder, capsys):
+    assert run(["recourse", *MERIT, "--out", "recourses.csv", "-q"]) == 0
+    capsys.readouterr()
+    before = Path("recourses.csv").read_bytes()
+    command = ["audit", *MERIT, *QUICK, "--recourses", "recourses.csv", "--case-file", "."]
+    refused(command, capsys, "is read from")
+    assert Path("recourses.csv").read_bytes() == before
+    os.mkdir("t")
+    os.rename("merit.csv", "t/margins.csv")
+    base = ["audit", "--train", "t/margins.csv", *MERIT[2:], *QUICK]
+    refused([*base, "--csv", "t"], capsys, "is read from")
+    refused([*base, "--csv", "t", "--html", "t/curve.csv"], capsys)
+
+
+def test_closed_streams_lead_nowhere(folder):
+    command = [sys.executable, "-c", MAIN, "audit", *MERIT, *QUICK, "--json"]
+    more = "--html r.html --fail-above 0@1"
+    for closed in (">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
+        line = " ".join(f"'{word}'" for word in command) + f" {more} {closed}"
+        ended = subprocess.run(["sh", "-c", line], capture_output=True, timeout=120)
+        assert ended.returncode == 1, (closed, ended.stderr)
+        assert Path("r.html").exists()
+        os.unlink("r.html")
+        if closed == "2>&-":
+            assert json.loads(ended.stdout)["kind"] == "audit"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_what_is_said_after_the_files_stand_cannot_fail_the_run(folder):
+    with open("/dev/full", "w") as full:
+        command = ["audit", *MERIT, *QUICK, "-q", "--html", "r.html", "--fail-above", "0@1"]
+        ended = holdfast(*command, stdout=subprocess.PIPE, stderr=full)
+    assert ended.returncode == 1
+    assert Path("r.html").exists()
+
+
+def test_more_jobs_than_a_machine_has(folder, capsys):
+    refused(["audit", *MERIT, "--jobs", "100000"], capsys, "--jobs")
+
+
 # 7: stops ------------------------------------------------------------------------------------
 
 
@@ -403,6 +500,23 @@ def test_no_escape_reaches_a_terminal(folder, capsys):
                 assert r"\x1b[2J" in said.out + said.err
 
 
+def test_a_carriage_return_ends_no_cell(folder, capsys):
+    table = loans(160).drop(columns="repaid")
+    table["region"] = "a\r=1+" + table["region"]
+    table["customer"] = "C\r" + table["customer"]
+    table.to_parquet("t.parquet")
+    base = ["--train", "t.parquet", *MERIT[2:]]
+    assert run(["audit", *base, *QUICK, "--csv", "tables", "--cohort", "region"]) == 0
+    assert run(["recourse", *base, "--out", "issued.csv"]) == 0
+    capsys.readouterr()
+    groups = pd.read_csv("tables/cohorts.csv")["cohort"]
+    assert all("\r" in name for name in groups)
+    assert (
+        run(["impact", *base, "--recourses", "issued.csv", "--erase", "C\rC-0003", "--json"]) == 0
+    )
+    assert json.loads(capsys.readouterr().out)["recourses"] >= 10
+
+
 def test_no_spreadsheet_runs_a_cell(folder, capsys):
     table = loans(160).drop(columns="repaid")
     table["region"] = "=cmd|" + table["region"]
@@ -435,6 +549,24 @@ def test_notes_beside_a_parquet_table_do_not_travel(folder, capsys):
     table = loans(80).drop(columns="repaid").set_index("customer")
     table.index.name = "customer"
     table.attrs = {"note": "C-0003 is the mayor"}
+    numbered = table.reset_index().rename_axis("Mayor's row")
+    numbered.to_parquet("n.parquet")
+    assert (
+        run(
+            [
+                "impact",
+                "--train",
+                "n.parquet",
+                *MERIT[2:],
+                "--erase",
+                "C-0003",
+                "--emit",
+                "left.parquet",
+            ]
+        )
+        == 0
+    )
+    assert b"ayor" not in Path("left.parquet").read_bytes()
     table.columns.name = "Mayor's table"
     table.to_parquet("t.parquet")
     base = ["--train", "t.parquet", *MERIT[2:]]
@@ -453,6 +585,9 @@ def test_a_cell_too_large_is_named(folder, capsys):
     for kind in ("ridge", "linear", "ntk", "boosting"):
         command = ["audit", "--train", "t.csv", *MERIT[2:-1], kind]
         refused(command, capsys, "row 31", "'savings'", "1e+300")
+    table.loc[30, ["savings", "merit"]] = [10.0, -1e300]
+    table.to_csv("t.csv", index=False)
+    refused(["audit", "--train", "t.csv", *MERIT[2:]], capsys, "row 31", "'merit'", "-1e+300")
 
 
 def test_out_without_margin_is_refused_before_the_work(folder, capsys, monkeypatch):

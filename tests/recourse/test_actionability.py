@@ -163,3 +163,28 @@ def test_bad_files(tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(hf.HoldfastError, match="not a text file"):
         hf.Actionability.from_toml(path)
+
+
+def test_ends_of_ranges_are_shared_or_on_a_grid():
+    from holdfast.recourse.inference import range_of
+
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        n = int(rng.integers(2, 200))
+        scale = 10.0 ** rng.integers(-6, 7)
+        values = [
+            rng.normal(size=n) * scale,
+            rng.poisson(rng.uniform(0.02, 3), n).astype(float),
+            rng.integers(-500, 9000, n).astype(float),
+            np.round(rng.uniform(0, 100, n)),
+        ][int(rng.integers(4))]
+        if np.ptp(values) == 0:
+            continue
+        whole = bool((values % 1 == 0).all())
+        low, high = range_of(values, whole)
+        assert low < high
+        if set(values) <= {0.0, 1.0}:
+            continue
+        for end in (low, high):
+            near = int(np.sum(np.abs(values - end) <= 1e-9 * scale))
+            assert near != 1 or end in (0.0, 1.0, 100.0), (values, low, high)

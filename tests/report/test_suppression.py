@@ -145,13 +145,10 @@ def test_parts_of_a_total_are_hidden_together(parts):
     hidden = hidden_together(named)
     assert {n for n, c in named.items() if 0 < c < FEWEST} <= hidden
     if hidden and hidden != set(named):
-        total = sum(named[n] for n in hidden)
-        assert len(hidden) > 1
-        assert total >= FEWEST
-        # a hidden part can be anything from 1 up: no other equation has it
-        for name in hidden:
-            others = total - (len(hidden) - 1)
-            assert others > 1 or named[name] >= FEWEST
+        # all that is known of them is their sum, and that each is 1 at least
+        total, many = sum(named[n] for n in hidden), len(hidden)
+        assert many > 1
+        assert total - (many - 1) >= FEWEST  # any of them may be large
 
 
 @settings(max_examples=300, deadline=None)

@@ -34,7 +34,6 @@ from holdfast.report.schema import (
 )
 from holdfast.report.suppression import (
     FEWEST,
-    about,
     at_least,
     at_most,
     enough,
@@ -226,8 +225,9 @@ def _cohorts(table: pd.DataFrame | None) -> list[CohortPart] | None:
         for place, row in enumerate(table.to_dict(orient="records"))
         if place not in hidden
     ]
-    if hidden:
-        together, rows = f"({len(hidden)} groups together)", sum(sizes[h] for h in hidden)
+    rows = sum(sizes[h] for h in hidden)
+    if rows >= FEWEST + len(hidden):  # else all of them are, and nothing can be said
+        together = f"({len(hidden)} groups together)"
         parts.append(CohortPart(cohort=together, rows=rows, refitted=None, predicted=None))
     return parts
 
@@ -236,10 +236,12 @@ def _overshoots(table: pd.DataFrame | None) -> list[OvershootPart] | None:
     if table is None:
         return None
     rows = [row for row in table.to_dict(orient="records") if row["recourses"] >= FEWEST]
+    parts = []
     for row in rows:
-        row["recourses"] = about(row["recourses"])
-        row["predicted"], row["refitted"] = round(row["predicted"], 2), round(row["refitted"], 2)
-    return [OvershootPart.model_validate(row) for row in rows]
+        shares = {name: round(20 * row[name]) / 20 for name in ("predicted", "refitted")}
+        known = {name: row[name] for name in ("overshoot", "cost", "deletions")}
+        parts.append(OvershootPart(**known, **shares))
+    return parts
 
 
 def _histogram(values: Any, bins: int = 20) -> list[Bin]:

@@ -19,7 +19,15 @@ from holdfast.cases.settings import Settings
 from holdfast.errors import HoldfastError
 from holdfast.inert import from_spreadsheet
 from holdfast.models.pipelines import fitted_names
-from holdfast.tables import MARK, existing_file, is_parquet, like, read_table, typed
+from holdfast.tables import (
+    MARK,
+    existing_file,
+    is_parquet,
+    like,
+    read_table,
+    refuse_too_large,
+    typed,
+)
 
 
 @dataclass
@@ -44,9 +52,15 @@ def training_table(settings: Settings, fitted: Any) -> Table:
     return _taken_apart(settings, raw, str(settings.train), wanted, training=True)
 
 
-def read(settings: Settings, path: Path) -> pd.DataFrame:
-    """A table as this command's model is to see it; a brought model was fitted by pandas' rules."""
+def read(settings: Settings, path: Path, like_this: pd.DataFrame | None = None) -> pd.DataFrame:
+    """A table as this command's model is to see it; a brought model was fitted by pandas' rules.
+
+    Columns that are text in another table are text here too, whatever their cells look like.
+    """
     text = [*_ids_of(settings), *settings.text]
+    if like_this is not None:
+        words = like_this.select_dtypes(exclude=["number", "bool", "datetime"]).columns
+        text += [str(name) for name in words]
     brought = settings.model_file is not None
     return read_table(path, text, settings.delimiter, settings.decimal, missing_words=brought)
 
@@ -90,6 +104,8 @@ def _taken_apart(
     if not features:
         raise HoldfastError(f"{what} has no column besides label and ids: nothing to fit on")
     X = raw[features].set_axis(index, axis=0)
+    for name in [*features, *([settings.label] if settings.label in raw.columns else [])]:
+        refuse_too_large(raw[name], what)
     if training and wanted is None:
         X = typed(X, what, settings.text)
     return Table(X, label, subjects, raw.set_axis(index, axis=0))
@@ -106,8 +122,14 @@ def ids_of(column: pd.Series, what: str, kind: str = "id") -> list[str]:
             f"{what}, row {missing[0] + 1}: the {kind} {column.name!r} is missing "
             f"({missing.size} such rows)"
         )
+    if any(isinstance(value, bytes) for value in column):
+        raise HoldfastError(f"{what}, column {column.name!r}: ids are bytes, text is wanted")
     ids = ids_as_text(column, f"{what}, column {column.name!r}")
     refuse_blank_ends(ids, what, kind)
+    if str(column.name) in ids:  # in a list of ids it would be taken for the column's name
+        raise HoldfastError(
+            f"{what}, row {ids.index(str(column.name)) + 1}: the {kind} is the name of its column"
+        )
     return ids
 
 
@@ -183,11 +205,17 @@ def ids_in(path: Any, settings: Settings) -> list[str]:
         raise HoldfastError(f"cannot read {what!r}: {failure.strerror}") from None
     if rows and column in rows[0]:
         place = rows[0].index(column)
-        cells = [row[place] for row in rows[1:] if len(row) > place]
+        for number, row in enumerate(rows[1:], 2):
+            if len(row) <= place or not row[place]:
+                raise HoldfastError(f"{what!r}, entry {number}: {column!r} is missing")
+        cells = [row[place] for row in rows[1:]]
         if MARK in rows[0]:
             cells = [from_spreadsheet(cell) for cell in cells]
     elif len(rows) > 1 and max(map(len, rows)) > 1:
-        raise HoldfastError(f"{what!r} has no column {column!r}{near_name(column, rows[0])}")
+        raise HoldfastError(
+            f"{what!r} has no column {column!r}{near_name(column, rows[0])}; a list has one id "
+            "on each line"
+        )
     else:
         cells = [cell for row in rows for cell in row]
     found = [cell for cell in cells if cell]
@@ -201,7 +229,7 @@ def people_table(settings: Settings, train: Table) -> Table | None:
     """Who needs recourse, where a file says so; ``None`` where nothing does."""
     if settings.people is None:
         return train if settings.recourses is not None else None
-    raw = read(settings, settings.people)
+    raw = read(settings, settings.people, train.X)
     what = str(settings.people)
     table = _taken_apart(settings, raw, what, list(train.X.columns), training=False)
     return Table(like(table.X, train.X, what), table.label, table.subjects, table.raw)

@@ -32,6 +32,7 @@ from holdfast.models.erasable import ErasableModel, erasable_and_warning
 from holdfast.models.pipelines import final_step, fitted_names
 from holdfast.models.refits import Progress
 from holdfast.recourse import target_of
+from holdfast.recourse.inference import near
 from holdfast.recourse.result import Recourse
 from holdfast.tables import typed
 
@@ -152,6 +153,8 @@ def load_case(
     asked = settings.target
     if asked is None and settings.target_probability is None:
         asked = default
+        if asked is None and model.rows.classes is None:  # the median label may be somebody's
+            asked = near(model.median_label, model.y.astype(float))
     target = target_of(model, asked, settings.target_probability)
     given = promised(settings, model, people, train, gone, target, rules, remarks, about, tell)
     key = train.subjects if train.subjects is not None else train.X.index.to_series()

@@ -113,7 +113,7 @@ def _issued(
     if settings.id is None:
         raise HoldfastError("⟦recourses⟧ are matched to people by id: say which column with ⟦id⟧")
     what = str(settings.recourses)
-    table = read(settings, settings.recourses)
+    table = read(settings, settings.recourses, people)
     if settings.id not in table.columns:
         raise HoldfastError(
             f"{what} has no column {settings.id!r} to match people by"

@@ -140,22 +140,23 @@ def requested(settings: Settings) -> Requests:
         raise HoldfastError("nobody is to be erased: name ids, or files of ids, with ⟦erase⟧")
     refuse_blank_ends([*settings.erase, *settings.erase_id], "⟦erase⟧", "id", "entry")
     ids, files = list(settings.erase_id), list(settings.erase_file)
-    either = set()
+    either: dict[str, str] = {}
     for word in settings.erase:
+        file = os.path.join(settings.erase_folder, word)
         try:
-            is_path = os.path.lexists(word)
+            is_path = os.path.lexists(file)
         except ValueError:
             is_path = False
         if is_path:
-            either.add(word)
-        (files if is_path else ids).append(word)
+            either[file] = word
+        (files if is_path else ids).append(file if is_path else word)
     for file in files:
         try:
             ids += ids_in(file, settings)
         except HoldfastError as wrong:
-            hint = f". If it is an id, say ⟦erase_id⟧ {file}" if file in either else ""
+            hint = f". If it is an id, say ⟦erase_id⟧ {either[file]}" if file in either else ""
             raise HoldfastError(f"{wrong.args[0]}{hint}") from None
-    return Requests(list(dict.fromkeys(ids)), frozenset(either))
+    return Requests(list(dict.fromkeys(ids)), frozenset(either.values()), settings.delimiter)
 
 
 @dataclass(frozen=True)
@@ -164,6 +165,7 @@ class Requests:
 
     ids: list[str]
     either: frozenset[str] = frozenset()
+    delimiter: str = ","
 
 
 def erase_from_case(
@@ -196,6 +198,13 @@ def _inside(case: Case, requests: Requests) -> tuple[list[str], Any]:
             f"⟦erase⟧ {word!r} is somebody's id and a file: say ⟦erase_id⟧ {word} for the person, "
             f"⟦erase_file⟧ {word} for those the file names. Nothing was done"
         )
+    meant = set(ids)
+    for name in known - meant:
+        if requests.delimiter in name and meant.issuperset(name.split(requests.delimiter)):
+            raise HoldfastError(
+                f"{name!r} is one id, and its parts are ids too: who is meant? Name them with "
+                "⟦erase_id⟧ one by one. Nothing was done"
+            )
     unknown = [name for name in ids if name not in known]
     if unknown:
         raise HoldfastError(

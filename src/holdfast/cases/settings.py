@@ -17,7 +17,8 @@ from holdfast.tables import read_toml
 #: keys that name files; in a TOML file they are relative to it
 PATHS = (
     *("train", "model_file", "people", "recourses", "erased", "actionability"),
-    *("html", "json_file", "csv", "case_file", "emit", "save_model", "out"),
+    *("html", "json_file", "csv", "case_file", "emit", "save_model", "out", "erase_file"),
+    "erase_folder",
 )
 
 #: keys that let a model file run code: only whoever types the command may say so
@@ -86,6 +87,8 @@ class Settings(BaseModel):
     erase: list[str] = Field(default_factory=list)
     erase_id: list[str] = Field(default_factory=list)
     erase_file: list[str] = Field(default_factory=list)
+    #: where words of ``erase`` are looked for as files
+    erase_folder: Path = Path()
     emit: Path | None = None
     save_model: Path | None = None
     from_scratch: bool = False
@@ -115,7 +118,7 @@ class Settings(BaseModel):
     @field_validator("jobs")
     @classmethod
     def _some_jobs(cls, value: int) -> int:
-        if value == 0 or value < -1:
+        if value == 0 or not -1 <= value <= 1000:
             raise ValueError("must be a number of refits at a time, or -1 for one per core")
         return value
 
@@ -124,7 +127,10 @@ def made(options: dict[str, Any], config: Path | None) -> Settings:
     """Settings from options over those of a TOML file; errors name the key and what is wanted."""
     told = {name: value for name, value in options.items() if value not in (None, [], ())}
     if config is not None:
-        told = {**_read(config), **told}
+        read = _read(config)
+        if "erase" in told:  # words of the command line are looked for where it was typed
+            read.pop("erase_folder", None)
+        told = {**read, **told}
     _refuse_unknown(told, config)
     for name in ("train", "label"):
         if name not in told:
@@ -154,9 +160,13 @@ def _read(config: Path) -> dict[str, Any]:
             )
     if isinstance(told.get("json"), str):
         told["json_file"] = told.pop("json")
+    if "erase" in told:
+        told.setdefault("erase_folder", "")
     for name in PATHS:
         value = told.get(name)
-        if isinstance(value, str) and value not in WORDS.get(name, ()):
+        if isinstance(value, list):
+            told[name] = [str(config.parent / v) if isinstance(v, str) else v for v in value]
+        elif isinstance(value, str) and value not in WORDS.get(name, ()):
             told[name] = str(config.parent / value)
     return told
 

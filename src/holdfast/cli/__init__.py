@@ -21,7 +21,7 @@ from holdfast.cli.options import (
     Config,
     taking,
 )
-from holdfast.cli.stops import STOP, keep_libraries_quiet, leave_stdout
+from holdfast.cli.stops import STOP, keep_libraries_quiet, leave_stdout, open_what_is_closed
 
 app = typer.Typer(
     name="holdfast",
@@ -314,6 +314,7 @@ def _arguments(arguments: list[str]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; end with its exit code, and never with a traceback."""
+    open_what_is_closed()
     STOP.listen()
     keep_libraries_quiet()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
@@ -361,7 +362,7 @@ def _explain(failure: Exception, arguments: list[str]) -> None:
 
 
 def _say(message: str) -> None:
-    from holdfast.inert import for_terminal
+    from holdfast.inert import one_line
 
     with contextlib.suppress(OSError):  # stderr on a full disk: the exit code must do
-        print(f"holdfast: {for_terminal(message)}", file=sys.stderr, flush=True)
+        print(f"holdfast: {one_line(message)}", file=sys.stderr, flush=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,12 @@ from holdfast.cases.settings import TEMPLATE, Settings, made, threshold
 from holdfast.cli import screen
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs, writable, writable_folder
-from holdfast.inert import for_terminal, one_line
+from holdfast.inert import one_line
 from holdfast.models.refits import Progress
 from holdfast.report import hardening_page, page
-from holdfast.report.case_file import write_case_file
+from holdfast.report.case_file import PRIVATE_TABLES, write_case_file
 from holdfast.report.schema import AuditSummary, HardeningPart, ImpactSummary
-from holdfast.report.tables import write_tables
+from holdfast.report.tables import TABLES, write_tables
 from holdfast.report.words import at_most, people
 
 PROMISES = "recourses (personal data; read back with --recourses)"
@@ -37,7 +36,8 @@ def write_template(config: Path | None) -> None:
         raise HoldfastError(f"{str(path)!r} exists already: name another file, or remove it first")
     with Outputs() as out:
         out.text(path, TEMPLATE)
-    screen.note(f"wrote {path}; edit it, then run: holdfast audit {path}")
+    name = one_line(str(path))
+    screen.note(f"wrote {name}; edit it, then run: holdfast audit {name}")
 
 
 def parameters_of(pairs: list[str]) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def run_audit(options: dict[str, Any], config: Path | None) -> int:
         _say_what_was_written(settings)
     failed = _failures(result, settings)
     for line in failed:
-        print(f"holdfast: {for_terminal(line)}", file=sys.stderr)
+        screen.finding(line)
     return 1 if failed else 0
 
 
@@ -124,6 +124,7 @@ def run_harden(options: dict[str, Any], config: Path | None) -> int:
 def check_outputs(settings: Settings, config: Path | None) -> None:
     """Refuse places that cannot be written to before any work is done."""
     files = [settings.html, settings.json_file, settings.emit, settings.save_model, settings.out]
+    inside: list[Path] = []  # files of folders
     case = settings.case_file
     if case is not None and case.suffix.lower() in (".html", ".htm"):
         files.append(case)
@@ -131,8 +132,10 @@ def check_outputs(settings: Settings, config: Path | None) -> None:
         if case.suffix:
             raise HoldfastError(f"--case-file must be an .html file or a folder, got {str(case)!r}")
         writable_folder(case)
+        inside += [case / name for name in PRIVATE_TABLES]
     if settings.csv is not None:
         writable_folder(settings.csv)
+        inside += [settings.csv / f"{name}.csv" for name in TABLES]
         if case is not None and os.path.realpath(case) == os.path.realpath(settings.csv):
             raise HoldfastError("--csv can be shared and --case-file cannot: use two folders")
     read = [settings.train, settings.people, settings.recourses, settings.model_file]
@@ -141,7 +144,9 @@ def check_outputs(settings: Settings, config: Path | None) -> None:
         read.append(Path(settings.actionability))
     inputs = {os.path.realpath(path) for path in read if path is not None and "\0" not in str(path)}
     named = []
-    for path in (p for p in files if p is not None):
+    for path in (*(p for p in files if p is not None), *inside):
+        if path in inside and not path.parent.is_dir():
+            continue  # a new folder: nothing is there yet
         named.append(os.path.realpath(writable(path)))
         if named[-1] in inputs:
             raise HoldfastError(f"{str(path)!r} is read from: write somewhere else")
@@ -173,7 +178,7 @@ def _say_what_was_written(settings: Settings) -> None:
         }
     )
     if settings.html is None:
-        screen.out().print("No report was written: add --html report.html")
+        screen.places({"No report was written": "add --html report.html"})
 
 
 def _failures(result: Any, settings: Settings) -> list[str]:

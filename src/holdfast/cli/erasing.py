@@ -10,6 +10,7 @@ import pandas as pd
 
 from holdfast import __version__
 from holdfast.audits.impacts import Impact
+from holdfast.cases.files import read
 from holdfast.cases.modelfile import save_model
 from holdfast.cases.running import erase_from_case, requested
 from holdfast.cases.settings import Settings, made
@@ -18,7 +19,7 @@ from holdfast.cli.commands import check_outputs, loaded
 from holdfast.files import PRIVATE, Outputs
 from holdfast.report.case_file import impact_page, write_private_tables
 from holdfast.report.schema import BrokenPart, ImpactSummary
-from holdfast.tables import is_parquet, read_table
+from holdfast.tables import as_csv, is_parquet
 
 
 def run_impact(options: dict[str, Any], config: Path | None) -> int:
@@ -111,7 +112,7 @@ def _write_impact_case(found: Impact, path: Path, out: Outputs) -> None:
 def _emit(settings: Settings, rows: Any, place: Path) -> None:
     """The training file without some rows, its cells as they were."""
     if is_parquet(settings.train) or is_parquet(place):
-        table = read_table(settings.train, [], settings.delimiter, settings.decimal)
+        table = read(settings, settings.train)
     else:
         table = pd.read_csv(
             settings.train,
@@ -119,8 +120,11 @@ def _emit(settings: Settings, rows: Any, place: Path) -> None:
             dtype=str,
             keep_default_na=False,
             index_col=False,
+            header=None,  # names are cells like the others
             encoding="utf-8-sig",
+            compression=None,
         )
+        table = table.set_axis(table.iloc[0].tolist(), axis=1).iloc[1:]
     keep = np.setdiff1d(np.arange(len(table)), rows)
     table = table.iloc[keep]
     for name, kind in table.dtypes.items():
@@ -129,4 +133,4 @@ def _emit(settings: Settings, rows: Any, place: Path) -> None:
     if is_parquet(place):
         table.to_parquet(place, index=False)
     else:
-        table.to_csv(place, index=False, sep=settings.delimiter)
+        place.write_text(as_csv(table, settings.delimiter), encoding="utf-8", newline="")

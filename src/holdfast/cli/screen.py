@@ -69,10 +69,19 @@ def reading() -> Iterator[None]:
 
 def places(written: dict[str, Any]) -> None:
     """Where files now stand; those that were not asked for are left out."""
-    with reading():
+    try:
         for name, path in written.items():
             if path is not None:
                 out().print(f"{name}: {one_line(str(path))}", markup=False)
+        sys.stdout.flush()
+    except OSError:  # they stand there, whether or not it can be said
+        leave_stdout()
+
+
+def finding(text: str) -> None:
+    """A threshold that was passed: the exit code says so too."""
+    with contextlib.suppress(OSError):
+        print(f"holdfast: {one_line(text)}", file=sys.stderr, flush=True)
 
 
 def err() -> Console:

@@ -61,6 +61,21 @@ def _in_place() -> int:
     return 0 if files is None else files.in_place()
 
 
+def open_what_is_closed() -> None:
+    """Let stdin, stdout and stderr lead somewhere, if only nowhere.
+
+    Else the next file that is opened takes the place of one that is closed, and gets its output.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def keep_libraries_quiet() -> None:
     """What compiled libraries print on stdout goes nowhere; what we print still arrives.
 

@@ -79,8 +79,8 @@ def range_of(values: Array, whole: bool) -> tuple[float, float]:
     An end that :data:`ENOUGH` rows share stays as it is. Others are rounded outward to a grid, by
     at least a quarter of its step, so that neither the end nor anything near it says what the
     outermost person has. Whole numbers that lie close together (counts, grades) have no room for
-    that: they end where enough rows are at the end or beyond. What is never negative stays so, and
-    shares stay below 1.
+    that: they end at values that several rows share. What is never negative stays so; shares and
+    percentages end at their whole.
 
     Examples
     --------
@@ -96,8 +96,13 @@ def range_of(values: Array, whole: bool) -> tuple[float, float]:
         return float(ordered[0]), float(ordered[-1])
     step, digits = _grid(spread / 20)
     if whole and step <= 1:
-        inner = float(ordered[enough - 1]), float(ordered[-enough])
-        return inner if inner[0] < inner[1] else (float(ordered[0]), float(ordered[-1]))
+        found, counts = np.unique(ordered, return_counts=True)
+        shared = found[counts >= min(3, enough)]
+        if set(found) <= {0.0, 1.0}:
+            return 0.0, 1.0
+        if shared.size > 1:
+            return float(shared[0]), float(shared[-1])
+        step, digits = max(2.0, _grid(float(np.ptp(ordered)) / 10)[0]), 0
     if whole:
         digits = 0
     low, high = float(ordered[0]), float(ordered[-1])
@@ -106,9 +111,22 @@ def range_of(values: Array, whole: bool) -> tuple[float, float]:
         low = max(below, 0.0) if low >= 0 else below
     if np.sum(ordered == high) < enough:
         above = round(np.ceil(high / step + 0.25) * step, digits)
-        share = ordered[0] >= 0 and high <= 1
-        high = min(above, 0.0) if high <= 0 else min(above, 1.0) if share else above
+        if high <= 0:
+            above = min(above, 0.0)
+        for whole_of_it in (1.0, 100.0):  # shares and percentages
+            if ordered[0] >= 0 and 0.9 * whole_of_it < high <= whole_of_it:
+                above = min(above, whole_of_it)
+        high = above
     return float(low), float(high)
+
+
+def near(value: float, values: Array) -> float:
+    """A value to about a hundredth of the spread of some: none of them, as a rule."""
+    spread = float(np.subtract(*np.quantile(values, [0.9, 0.1]))) or float(np.ptp(values))
+    if not 1e-300 < spread < np.inf:
+        return value
+    step, digits = _grid(spread / 100)
+    return float(round(np.round(value / step) * step, digits))
 
 
 def _grid(about: float) -> tuple[float, int]:

@@ -74,7 +74,8 @@ def issued_recourse(
     target = target_of(model, target, target_probability)
     if not isinstance(people, pd.DataFrame):
         raise HoldfastError("people must be a frame: recourses are matched to its ids")
-    table = issued if isinstance(issued, pd.DataFrame) else read_table(issued, [id])
+    texts = [str(c) for c, kind in people.dtypes.items() if kind.kind == "O"]
+    table = issued if isinstance(issued, pd.DataFrame) else read_table(issued, [id, *texts])
     if len(checked_table(table, "the issued recourses")) == 0:
         raise HoldfastError("the table of issued recourses is empty")
     own_ids, people = _ids(people, id, "people")

@@ -8,13 +8,18 @@ from typing import Any
 import pandas as pd
 
 from holdfast.files import PRIVATE, Outputs
-from holdfast.inert import for_spreadsheet
 from holdfast.report import rendered
+from holdfast.tables import safe_csv
 
 NOTICE = (
     "Personal data. For those who handle recourse and erasure, and nobody else. Never a ground to "
     "delay or refuse a request for erasure. Delete this file once the requests it was made for are "
     "dealt with, and whenever somebody named in it is erased."
+)
+
+#: names of the files of a case folder
+PRIVATE_TABLES = (
+    *("READ-ME-FIRST.txt", "critical.csv", "recourses.csv", "files.csv", "broken.csv"),
 )
 
 CRITICAL = (
@@ -80,8 +85,7 @@ def write_private_tables(tables: dict[str, pd.DataFrame], folder: Any, out: Outp
     place = out.folder(folder, 0o700)
     out.text(Path(place, "READ-ME-FIRST.txt"), NOTICE + "\n", PRIVATE)
     for name, table in tables.items():
-        text = table.map(for_spreadsheet).to_csv(index=False)
-        out.text(Path(place, f"{name}.csv"), text, PRIVATE)
+        out.text(Path(place, f"{name}.csv"), safe_csv(table), PRIVATE)
 
 
 def _flat(recourses: pd.DataFrame) -> pd.DataFrame:

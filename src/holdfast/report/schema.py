@@ -68,7 +68,7 @@ class RecoursePart(Part):
     method: str | None = None
     expired: int | None = None
     not_yet_issued: int | None = None
-    target: Annotated[float, AfterValidator(lambda value: float(f"{value:.6g}"))]
+    target: Rounded
     score_unit: Rounded = Field(description="standard deviation of the training scores")
     overshoot_median: Rounded | None = Field(
         description="beyond the target, in those deviations; null for fewer than 10 recourses"
@@ -146,11 +146,10 @@ class OvershootPart(Part):
     """Recourses made again with another overshoot."""
 
     overshoot: float
-    recourses: int = Field(description="to the nearest 10")
     cost: Rounded
     deletions: int
-    predicted: float = Field(description="to the nearest hundredth")
-    refitted: float = Field(description="to the nearest hundredth")
+    predicted: float = Field(description="to the nearest twentieth")
+    refitted: float = Field(description="to the nearest twentieth")
 
 
 class Bin(Part):

@@ -25,8 +25,9 @@ def enough(count: int) -> int | None:
 def hidden_together(parts: Mapping[Name, int], fewest: int = FEWEST) -> set[Name]:
     """Which parts of a known total to hide so that none that is too small can be worked out.
 
-    Those that are too small, and the next larger ones until at least two are hidden that make up
-    ``fewest`` together. All of them where there are not enough: then hide the total too.
+    Those that are too small, and the next larger ones until at least two are hidden that together
+    make up ``fewest`` and one for each. All of them where there are not enough: then hide the total
+    too.
 
     Examples
     --------
@@ -38,16 +39,14 @@ def hidden_together(parts: Mapping[Name, int], fewest: int = FEWEST) -> set[Name
     """
     order = sorted((count, place, name) for place, (name, count) in enumerate(parts.items()))
     hidden = {name for count, _, name in order if 0 < count < fewest}
-    if not hidden:
-        return hidden
-    for count, _, name in order:
-        if len(hidden) > 1 and sum(parts[h] for h in hidden) >= fewest:
-            return hidden
-        if count >= fewest:
-            hidden.add(name)
-    if len(hidden) > 1 and sum(parts[h] for h in hidden) >= fewest:
-        return hidden
-    return set(parts)
+    larger = [name for count, _, name in order if count >= fewest]
+    while hidden and not (
+        len(hidden) > 1 and sum(parts[name] for name in hidden) >= fewest + len(hidden)
+    ):
+        if not larger:
+            return set(parts)
+        hidden.add(larger.pop(0))
+    return hidden
 
 
 def merged(counts: Sequence[int], fewest: int = FEWEST) -> list[tuple[int, int, int]]:
@@ -88,8 +87,3 @@ def at_most(share: float, count: int) -> float:
 def at_least(share: float, count: int) -> float:
     """A proven lower bound on a share of ``count``, in the same steps."""
     return 1.0 - at_most(1.0 - share, count)
-
-
-def about(count: int) -> int:
-    """A count to the nearest :data:`FEWEST`."""
-    return FEWEST * math.floor(count / FEWEST + 0.5)

@@ -8,8 +8,14 @@ from typing import Any
 import pandas as pd
 
 from holdfast.files import Outputs
-from holdfast.inert import for_spreadsheet
 from holdfast.report.schema import AuditSummary
+from holdfast.tables import safe_csv
+
+#: names of all of them
+TABLES = (
+    *("headline", "curve", "cohorts", "overshoots", "margins", "critical", "bounds", "agreement"),
+    *("certificates", "likelihood"),
+)
 
 
 def tables(summary: AuditSummary) -> dict[str, pd.DataFrame]:
@@ -39,4 +45,4 @@ def write_tables(summary: AuditSummary, folder: Any, out: Outputs) -> None:
     """Write every table into a folder, which is made if it is missing."""
     place = out.folder(folder)
     for name, table in tables(summary).items():
-        out.text(Path(place, f"{name}.csv"), table.map(for_spreadsheet).to_csv(index=False))
+        out.text(Path(place, f"{name}.csv"), safe_csv(table))
