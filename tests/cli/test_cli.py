@@ -148,17 +148,8 @@ def test_the_template_is_complete_and_valid(folder, capsys):
     )
     keys = set(tomllib.loads(uncommented))
     own = {name.rstrip("_") for name in Settings.model_fields}
-    impact_only = {
-        "erase",
-        "erase_id",
-        "erase_file",
-        "emit",
-        "save_model",
-        "from_scratch",
-        "out",
-        "quiet",
-        "json",
-    }
+    impact_only = {"erase", "erase_id", "erase_file", "erase_folder", "emit", "save_model"}
+    impact_only |= {"from_scratch", "out", "quiet", "json"}
     assert keys == own - impact_only - set(COMMAND_LINE_ONLY)
     assert run(["audit", "--init"]) == 2
     assert "exists already" in capsys.readouterr().err
