@@ -1,5 +1,6 @@
 """hf.harden: margins that are proven and no dearer than they must be; the rest, measured."""
 
+import importlib
 import itertools
 import json
 from pathlib import Path
@@ -363,3 +364,28 @@ def test_the_command_and_the_section(tmp_path, monkeypatch, capsys):
     assert "proven" in capsys.readouterr().out
     assert run(["harden", *LOANS, "--survive", "1", "--mitigation", "magic"]) == 2
     assert "no mitigation 'magic'" in capsys.readouterr().err
+
+
+def test_people_the_cuts_leave_open_get_an_overshoot(monkeypatch):
+    """What no deletion could be named against, nor proven of, is tried again by overshoot."""
+    from sklearn.datasets import load_diabetes
+
+    module = importlib.import_module("holdfast.audits.hardening.margin")
+
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    real = module._certified
+    calls = []
+
+    def some_open(*arguments):
+        sure = real(*arguments)
+        calls.append(len(sure))
+        if len(calls) == 1:
+            sure[:2] = False
+        return sure
+
+    monkeypatch.setattr(module, "_certified", some_open)
+    found = module.margins(model, X[:30], 150.0, 1)
+    assert "overshoot" in found.method
+    assert found.certified.all()
+    assert real(model, found.given, 150.0, 1, "row").all()

@@ -427,6 +427,12 @@ def test_what_is_said_after_the_files_stand_cannot_fail_the_run(folder):
     assert Path("r.html").exists()
 
 
+def test_an_id_that_is_the_subject_too(folder, capsys):
+    assert run(["recourse", *MERIT, "--out", "r.csv", "-q"]) == 0
+    command = ["impact", *MERIT, "--subject", "customer", "--recourses", "r.csv"]
+    assert run([*command, "--erase", "C-0003", "-q"]) == 0
+
+
 def test_more_jobs_than_a_machine_has(folder, capsys):
     refused(["audit", *MERIT, "--jobs", "100000"], capsys, "--jobs")
 

@@ -119,7 +119,7 @@ def _issued(
             f"{what} has no column {settings.id!r} to match people by"
             f"{near_name(settings.id, table.columns)}"
         )
-    apart = [settings.label, settings.subject, *settings.drop]
+    apart = {settings.label, settings.subject, *settings.drop} - {settings.id}
     table = table.drop(columns=[c for c in apart if c in table and c not in people.columns])
     features = [c for c in table if c not in (settings.id, *ABOUT_PROMISES)]
     for name in features:

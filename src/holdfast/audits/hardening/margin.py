@@ -122,7 +122,7 @@ def _certified(
     if not given.valid.any():
         return np.zeros(len(given), dtype=bool)
     proof = certify(model, given, target, survive, unit=unit)
-    sure: Mask = (proof["certified"] >= survive).to_numpy()
+    sure: Mask = np.array(proof["certified"] >= survive)
     return sure
 
 
