@@ -31,6 +31,9 @@ from holdfast.errors import SingularDeletionError
 #: eigenvalues of I − U_S U_Sᵀ below this are rounding noise
 FLOOR = 1e-8
 
+#: rows deleted → drop of the functionals with everything that depends on the rows refitted
+Whole = Callable[[Positions], Array]
+
 #: whitened first-order change of the parameters, rows deleted → drop of the functionals
 Move = Callable[[Array, Positions], Array]
 
@@ -100,8 +103,14 @@ class Deletions(ABC):
 
     def effect_at(self, positions: Positions) -> Array:
         """:meth:`effect` for positions already checked."""
+        if self.whole is not None:
+            self.solve(positions)  # says which rows cannot go
+            return self.whole(positions).reshape(self.shape)
+        return self._by_formula(positions).reshape(self.shape)
+
+    def _by_formula(self, positions: Positions) -> Array:
         drop: Array = self.columns(positions) @ self.solve(positions)
-        return drop.reshape(self.shape)
+        return drop
 
     def solve(self, rows: Positions) -> Array:
         """``P_SS⁻¹ r_S``, refusing where ``P_SS`` is singular to working precision."""
@@ -160,6 +169,8 @@ class Deletions(ABC):
     lost: float = 0.0
     #: whether :meth:`effect` says more than the formula, at the cost of a look at the data
     refined: bool = False
+    #: for pipelines: the effect with the preprocessing refitted too, which the triple keeps
+    whole: Whole | None = None
     #: rows whose weights a :meth:`fit_by_weight` can follow at once; ``None``: all
     most_weighted: int | None = None
 
@@ -224,6 +235,7 @@ class LowRankDeletions(Deletions):
     move: Move | None = field(default=None, repr=False)
     floor: float = FLOOR
     lost: float = 1e-7
+    whole: Whole | None = field(default=None, repr=False)
 
     @property
     def streams(self) -> bool:  # type: ignore[override]
@@ -231,7 +243,7 @@ class LowRankDeletions(Deletions):
 
     @property
     def refined(self) -> bool:  # type: ignore[override]
-        return self.move is not None
+        return self.move is not None or self.whole is not None
 
     @property
     def lengths(self) -> Array:
@@ -260,11 +272,11 @@ class LowRankDeletions(Deletions):
             return np.ones(self.rows.n)
         return 1.0 - np.einsum("ij,ij->i", self.factor, self.factor)
 
-    def effect_at(self, positions: Positions) -> Array:
+    def _by_formula(self, positions: Positions) -> Array:
         if self.move is None:
-            return super().effect_at(positions)
+            return super()._by_formula(positions)
         change = self.factor[positions].T @ self.solve(positions)
-        return self.move(change, positions).reshape(self.shape)
+        return self.move(change, positions)
 
     def tiles(self, order: Positions) -> Tiles:
         if self.streams:
@@ -327,6 +339,11 @@ class KernelDeletions(Deletions):
     offset: Array | float = 1.0
     exact: bool = True
     most_weighted: int | None = 500
+    whole: Whole | None = field(default=None, repr=False)
+
+    @property
+    def refined(self) -> bool:  # type: ignore[override]
+        return self.whole is not None
 
     @property
     def floor(self) -> float:  # type: ignore[override]

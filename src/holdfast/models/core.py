@@ -152,8 +152,13 @@ class Core(Protocol):
 class Solver(Core, Protocol):
     """A core that ``can.solves``: it finds other optima of its own problem by itself."""
 
-    def scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
-        """Scores of all of ``X`` without each set of rows, (sets, q)."""
+    def scores_without(
+        self, X: Array, sets: Sequence[Positions], factors: Array | None = None
+    ) -> Array:
+        """Scores of all of ``X`` without each set of rows, (sets, q).
+
+        ``factors`` (sets, d), for linear scores: what each feature's penalty is multiplied by.
+        """
         ...
 
     def own_scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,8 @@ from holdfast.models.families import core_maker
 from holdfast.models.pipelines import final_step, fitted_names, flattened, refitted, wants_frames
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
+from holdfast.models.scales import Scales, scales_of
+from holdfast.models.solving import whole_effect
 from holdfast.models.training import in_order, numbers, oriented_target, subject_ids
 from holdfast.models.training import table as checked_table
 from holdfast.models.training import weights as checked_weights
@@ -288,7 +290,13 @@ class ErasableModel:
             return pd.DataFrame(gradients, index=Q.index, columns=self.feature_names or Q.columns)
         return gradients
 
-    def deletions(self, Q: Any, of: str = "scores", method: str | None = None) -> Deletions:
+    def deletions(
+        self,
+        Q: Any,
+        of: str = "scores",
+        method: str | None = None,
+        preprocessing: str = "refitted",
+    ) -> Deletions:
         """What deletions do to the scores of ``Q``, as factors of ``C P⁻¹ r``.
 
         Parameters
@@ -300,13 +308,21 @@ class ErasableModel:
         method : {"exact", "newton", "jackknife"}, optional
             By default the best the family has: exact for squared loss, one Newton step for
             logistic regression, the infinitesimal jackknife for networks.
+        preprocessing : {"refitted", "kept"}
+            Whether effects include what refitting a pipeline's transformers does, as an erasure
+            does. The triple itself, which searches and proofs go through, keeps them. With a
+            ``method`` they are always kept.
 
         Returns
         -------
         Deletions
-            Its :meth:`~holdfast.algebra.deletions.Deletions.effect` takes rows or subjects.
-            The preprocessing of a pipeline is frozen in it; :meth:`without` refits it too.
+            Its :meth:`~holdfast.algebra.deletions.Deletions.effect` takes rows or subjects; a
+            score that is gone altogether (nobody is left of its category) drops by infinity.
         """
+        if preprocessing not in ("refitted", "kept"):
+            raise HoldfastError(
+                f"preprocessing must be 'refitted' or 'kept', got {preprocessing!r}"
+            )
         if of not in ("scores", "gradients"):
             raise HoldfastError(f"of must be 'scores' or 'gradients', got {of!r}")
         queries = self.queries(Q)
@@ -320,10 +336,28 @@ class ErasableModel:
             )
         if len(queries) == 0:
             raise HoldfastError("deletions of no queries: Q has no rows")
-        found: Deletions = self.core.deletions(self.features(queries), of, method)
-        if of == "gradients" and self.preprocessing is not None:
-            return self._pulled_back(found, queries)
-        return found
+        found: Any = self.core.deletions(self.features(queries), of, method)
+        if self.preprocessing is None:
+            return cast(Deletions, found)
+        whole = preprocessing == "refitted" and method is None
+        if of == "gradients":
+            found = self._pulled_back(found, queries)
+            return replace(found, whole=self._gradients_moved(Q)) if whole else found
+        return replace(found, whole=whole_effect(self, queries)) if whole else found
+
+    def _gradients_moved(self, Q: Any) -> Callable[[Positions], Array]:
+        before = np.asarray(self.score_gradients(Q))
+        return lambda rows: before - np.asarray(self.without(rows).score_gradients(Q))
+
+    @cached_property
+    def scales(self) -> Scales | None:
+        """How refitting the preprocessing re-weights the penalty, where it does nothing more."""
+        if self.preprocessing is None or self.can.form not in ("linear", "smooth"):
+            return None
+        table = self.queries(self.X, "X")
+        intercept = self.form(str(self.can.form)).intercept
+        transformer = self.preprocessing.transformer
+        return scales_of(transformer, table, self.features(self.X), bool(intercept))
 
     def without(
         self,
@@ -479,7 +513,9 @@ class ErasableModel:
                 bare, Z, self.y, self.rows.subjects, self.sample_weight, self.favourable
             )
         made = copy.copy(self)  # the core knows nothing of the preprocessing: it is shared
-        for known in ("last_step", "training_scores", "training_cells", "frame", "row_ids"):
+        for known in (
+            *("last_step", "training_scores", "training_cells", "frame", "row_ids", "scales"),
+        ):
             made.__dict__.pop(known, None)
         made.estimator, made.X, made.preprocessing = bare, Z, None
         made.feature_names, made._takes_frames = None, False

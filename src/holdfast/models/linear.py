@@ -140,12 +140,16 @@ class LinearCore(LinearScores, Core):
             derivatives=lambda X: (linalg.cho_solve(factor, whiten(X).T).T @ U.T) * residuals,
         )
 
-    def scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
-        """All scores without each set, (sets, q)."""
+    def scores_without(
+        self, X: Array, sets: Sequence[Positions], factors: Array | None = None
+    ) -> Array:
+        """All scores without each set, (sets, q); ``factors`` as in :class:`Solver`."""
         queries = self.design.whiten(features(X, self.centre))
         out = np.empty((len(sets), len(X)))
         for start in range(0, len(sets), 512):
-            out[start : start + 512] = self._solutions(sets[start : start + 512]) @ queries.T
+            some = slice(start, start + 512)
+            mine = None if factors is None else factors[some]
+            out[some] = self._solutions(sets[some], mine) @ queries.T
         return out
 
     def own_scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
@@ -157,15 +161,20 @@ class LinearCore(LinearScores, Core):
             out[some] = np.einsum("jp,jp->j", queries[some], self._solutions(sets[some]))
         return out
 
-    def _solutions(self, sets: Sequence[Positions]) -> Array:
+    def _solutions(self, sets: Sequence[Positions], factors: Array | None = None) -> Array:
         """Whitened parameters without each set, (sets, p).
 
         The normal equations of the remaining rows, in coordinates in which all rows' are the
-        identity: ``(I − U_SᵀU_S) t = Uᵀy − U_Sᵀy_S``, solved directly.
+        identity: ``(I − U_SᵀU_S) t = Uᵀy − U_Sᵀy_S``, solved directly. Penalties re-weighted by
+        ``ρ`` add ``Tᵀ R (ρ − 1) T``.
         """
         U, y = self.design.U, np.sqrt(self._weights) * self._y
         everything = U.T @ y
         gram = np.stack([np.eye(self.design.rank) - U[rows].T @ U[rows] for rows in sets])
+        if factors is not None and self.strength > 0:
+            T, more = self.design.T, self.penalty[self.intercept :] * (factors - 1.0)
+            T = T[int(self.intercept) :]
+            gram += np.einsum("fi,sf,fj->sij", T, more, T, optimize=True)
         right = np.stack([everything - U[rows].T @ y[rows] for rows in sets])
         singular = np.linalg.eigvalsh(gram)[:, 0] <= FLOOR
         gram[singular] = np.eye(self.design.rank)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -95,9 +95,10 @@ class SmoothLinearCore(LinearScores, Core):
             rounding=self._rounding,
         )
 
-    def _optimum(self, theta: Array, weights: Array) -> Array:
+    def _optimum(self, theta: Array, weights: Array, penalty: Array | None = None) -> Array:
         """Newton's method with halved steps, until the scores stand still."""
-        phi, y, penalty, loss = self._phi, self._y, self.penalty, self.loss
+        phi, y, loss = self._phi, self._y, self.loss
+        penalty = self.penalty if penalty is None else penalty
 
         def objective(at: Array) -> float:
             return float(weights @ loss.values(phi @ at, y) + 0.5 * (penalty * at) @ at)
@@ -106,7 +107,7 @@ class SmoothLinearCore(LinearScores, Core):
         for _ in range(200):
             z = phi @ theta
             gradient = -phi.T @ (weights * loss.slopes(z, y)) - penalty * theta
-            step = _scaled_solve(self._hessian(z, weights), gradient)
+            step = _scaled_solve(self._hessian(z, weights, penalty), gradient)
             if np.max(np.abs(phi @ step)) <= _STANDSTILL * (1.0 + np.max(np.abs(z))):
                 return theta + step
             length, rounding = 1.0, 1e-12 * abs(value)
@@ -120,11 +121,11 @@ class SmoothLinearCore(LinearScores, Core):
             "can be separated perfectly have none. Fit it with a smaller C"
         )
 
-    def _hessian(self, z: Array, weights: Array) -> Array:
+    def _hessian(self, z: Array, weights: Array, penalty: Array) -> Array:
         """``ΦᵀVΦ + R`` at scores ``z``; as a square, of which BLAS makes half and mirrors it."""
         root = np.sqrt(weights * self.loss.curvatures(z, self._y))[:, None] * self._phi
         hessian: Array = root.T @ root
-        hessian[np.diag_indices_from(hessian)] += self.penalty
+        hessian[np.diag_indices_from(hessian)] += penalty
         return hessian
 
     def _linearised(self, theta: Array, weights: Array) -> tuple[Design, Array]:
@@ -190,7 +191,9 @@ class SmoothLinearCore(LinearScores, Core):
         """
         return list(itertools.islice(self._chords(change, rows), 3))[-1]
 
-    def _chords(self, change: Array, rows: Positions) -> Iterator[Array]:
+    def _chords(
+        self, change: Array, rows: Positions, penalty: Array | None = None
+    ) -> Iterator[Array]:
         """Steps towards the optimum without some rows, in whitened coordinates.
 
         Newton's method with one Hessian for all steps: that of the remaining rows at the old
@@ -198,28 +201,43 @@ class SmoothLinearCore(LinearScores, Core):
         """
         weights = self._weights.copy()
         weights[rows] = 0.0
-        U = self.design.U[rows]
-        block = np.eye(len(rows)) - U @ U.T
+        penalty = self.penalty if penalty is None else penalty
+        solve = self._remaining(rows, penalty)
         while True:
             theta = self.theta - self.design.parameters(change)
             slopes = weights * self.loss.slopes(self._phi @ theta, self._y)
-            gradient = self.design.T.T @ (self._phi.T @ slopes + self.penalty * theta)
-            change = change + gradient + U.T @ np.linalg.solve(block, U @ gradient)
+            change = change + solve(self.design.T.T @ (self._phi.T @ slopes + penalty * theta))
             yield change
+
+    def _remaining(self, rows: Positions, penalty: Array) -> Callable[[Array], Array]:
+        """The inverse Hessian of the remaining rows at the old optimum, whitened."""
+        U, T = self.design.U[rows], self.design.T
+        if penalty is self.penalty:
+            block = np.eye(len(rows)) - U @ U.T
+            return lambda g: np.asarray(g + U.T @ np.linalg.solve(block, U @ g))
+        more = (T.T * (penalty - self.penalty)) @ T
+        factor = linalg.cho_factor(np.eye(self.design.rank) - U.T @ U + more)
+        return lambda g: np.asarray(linalg.cho_solve(factor, g))
 
     # the same problem without some rows, or on other data -------------------------------------
 
-    def optimum_without(self, rows: Positions) -> Array:
+    def optimum_without(self, rows: Positions, factors: Array | None = None) -> Array:
         """The parameters of the fit without some rows, found from those with them.
 
         By steps with one Hessian while each is a good deal smaller than the last (few rows of many
-        hardly change it), else by Newton's method.
+        hardly change it), else by Newton's method. ``factors`` re-weight the penalties.
         """
+        penalty = self.penalty
+        if factors is not None and np.any(factors != 1.0):
+            penalty = self.penalty.copy()
+            penalty[int(self.intercept) :] *= factors
         try:
-            U = self.design.U[rows]
-            start = U.T @ np.linalg.solve(np.eye(len(rows)) - U @ U.T, self.residuals[rows])
+            start = np.zeros(self.design.rank)
+            if penalty is self.penalty:
+                U = self.design.U[rows]
+                start = U.T @ np.linalg.solve(np.eye(len(rows)) - U @ U.T, self.residuals[rows])
             before, moved = start, np.inf
-            for change in itertools.islice(self._chords(start, rows), _CHORDS):
+            for change in itertools.islice(self._chords(start, rows, penalty), _CHORDS):
                 step = self._phi @ self.design.parameters(change - before)
                 largest = float(np.max(np.abs(step)))
                 if largest <= _STANDSTILL * (1.0 + self._largest_score):
@@ -232,7 +250,7 @@ class SmoothLinearCore(LinearScores, Core):
             pass
         weights = self._weights.copy()
         weights[rows] = 0.0
-        return self._optimum(self.theta, weights)
+        return self._optimum(self.theta, weights, penalty)
 
     @cached_property
     def _largest_score(self) -> float:
@@ -243,8 +261,12 @@ class SmoothLinearCore(LinearScores, Core):
         scores: Array = features(X, self.centre) @ theta
         return scores
 
-    def scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
-        return np.stack([self.scores_at(self.optimum_without(rows), X) for rows in sets])
+    def scores_without(
+        self, X: Array, sets: Sequence[Positions], factors: Array | None = None
+    ) -> Array:
+        each = [None] * len(sets) if factors is None else list(factors)
+        optima = [self.optimum_without(r, f) for r, f in zip(sets, each, strict=True)]
+        return np.stack([self.scores_at(theta, X) for theta in optima])
 
     def own_scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
         phi = features(X, self.centre)

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
@@ -27,7 +26,7 @@ from holdfast.algebra.threads import LARGE, one_blas_thread
 from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.pipelines import refitted
-from holdfast.models.preprocessing import Preprocessing
+from holdfast.models.solving import Solved, scores_or_nan, whole_scores
 from holdfast.shared_state import quiet
 
 #: called with a stage, how much of it is done, and how much there is
@@ -46,22 +45,6 @@ _MANY = 256
 def small_matrices(model: ErasableModel) -> bool:
     """Whether BLAS does best with one thread: everywhere but around large kernel matrices."""
     return model.can.refit != "cubic" or model.rows.n < LARGE
-
-
-def scores_or_nan(model: Any, points: Any, reasons: dict[int, str] | None = None) -> Array:
-    """Scores; NaN for a point the model cannot score, with the reason by the point's place."""
-    try:
-        found: Array = model.scores(points)
-        return found
-    except HoldfastError:
-        scores = np.full(len(points), np.nan)
-        for i in range(len(points)):
-            try:
-                scores[i] = model.scores(take(points, [i]))[0]
-            except HoldfastError as refusal:
-                if reasons is not None:
-                    reasons[i] = str(refusal)
-        return scores
 
 
 def broken(scores: Array, target: float) -> Mask:
@@ -133,6 +116,8 @@ class Refits:
         gone = [np.array(rows, dtype=np.intp) for rows in new]
         if by == "solver" and preprocessing == "kept" and self.model.can.solves:
             found = self._solved_without(gone, stage)
+        elif by == "solver" and (quick := whole_scores(self.model, self.points)) is not None:
+            found = self._quickly_without(gone, stage, quick)
         else:
             everything = np.arange(self.model.rows.n)
             keep = [np.setdiff1d(everything, rows) for rows in gone]
@@ -241,7 +226,7 @@ class Refits:
         try:
             if by == "solver" and model.can.solves and model.can.refit == "cheap":
                 self.solved += 1
-                refit: Any = _Solved(model, rows)
+                refit: Any = Solved(model, rows)
             else:
                 self.fits += 1
                 refit = model.refitted_on(
@@ -256,6 +241,22 @@ class Refits:
             gone = np.setdiff1d(np.arange(model.rows.n), rows)
             self._reasons[tuple(gone.tolist())] = reasons
         return scores
+
+    def _quickly_without(self, sets: list[Positions], stage: str, quick: Any) -> list[Array]:
+        """The whole pipeline refitted by re-weighting the penalty, where that is all it does."""
+        found: list[Array] = []
+        for start in range(0, len(sets), _MANY):
+            self._tell(stage, len(found), len(sets))
+            with one_blas_thread(small_matrices(self.model)):
+                found += list(quick(sets[start : start + _MANY]))
+        self._tell(stage, len(found), len(sets))
+        self.solved += len(sets)
+        everything = np.arange(self.model.rows.n)
+        for place, scores in enumerate(found):
+            if np.isnan(scores).any():  # what it cannot say: fitted, and the reasons found
+                keep = np.setdiff1d(everything, sets[place])
+                found[place] = self._scores(keep, "refitted", "solver")
+        return found
 
     def _solved_without(self, sets: list[Positions], stage: str) -> list[Array]:
         """The preprocessing kept: the training problem solved again without each set."""
@@ -297,55 +298,6 @@ def _solved(model: ErasableModel, Z: Array, sets: Sequence[Positions]) -> Array:
                 except (HoldfastError, np.linalg.LinAlgError):
                     continue
     return scores
-
-
-class _Solved:
-    """A pipeline fitted on some rows: its preprocessing refitted, its last step solved for."""
-
-    def __init__(self, model: ErasableModel, rows: Positions):
-        self._model = model
-        if model.rows.classes is not None and len(np.unique(model.rows.classes[rows])) < 2:
-            raise HoldfastError("a class went with the rows")
-        self._front, Z = _refitted_front(model, rows)
-        core: Any = model.core
-        self._core = core.solved_on(model.training(Z, rows))
-
-    def scores(self, points: Any) -> Array:
-        """Scores of raw points."""
-        queries = self._model.queries(points)
-        scores: Array = self._core.scores(self._front(queries))
-        return scores
-
-
-def _refitted_front(model: ErasableModel, rows: Positions) -> tuple[Callable[[Any], Array], Array]:
-    """The preprocessing fitted on some rows, and the features of those rows."""
-    if model.preprocessing is None:
-        return model.features, model.features(take(model.X, rows))
-    fast, cells = model.preprocessing.fast, model.training_cells
-    fresh = None if fast is None or cells is None else fast.refitted(cells, rows)
-    Z = None if fresh is None or cells is None else fresh.features(cells, rows)
-    X, y = model.queries(take(model.X, rows), "X"), model.y[rows]
-    if fresh is None or Z is None:
-        slow = _fitted_front(model, X, y)
-        return slow.transform, slow.transform(X)
-    made = fresh
-
-    def front(queries: Any) -> Array:
-        found = made(queries) if isinstance(queries, pd.DataFrame) else None
-        # a value it does not know: scikit-learn says what is wrong with it
-        return _fitted_front(model, X, y).transform(queries) if found is None else found
-
-    return front, Z
-
-
-def _fitted_front(model: ErasableModel, X: Any, y: Any) -> Preprocessing:
-    """The preprocessing fitted afresh by scikit-learn."""
-    assert model.preprocessing is not None
-    try:
-        with quiet:
-            return Preprocessing(clone(model.preprocessing.transformer).fit(X, y))
-    except Exception as failure:  # whatever a transformer does
-        raise HoldfastError(f"the preprocessing cannot be refitted: {failure}") from failure
 
 
 def own_scores_without(

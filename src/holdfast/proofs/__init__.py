@@ -118,14 +118,15 @@ def _verdicts(
     points, margins = promises.kept_points, promises.margins
     loose = "deletions this large may be singular, or their bound does not converge"
     if model.can.certificate == "exact":
-        deletions = model.deletions(points)
+        deletions = model.deletions(points, preprocessing="kept")
         deletions.prepare()
         if units.single:
             return verdicts(deletions, margins, errors, budget, deadline), "rows", loose
         found = verdicts_by_subject(deletions, units, margins, errors, budget, deadline)
         return found, "subjects (block form, weaker than rows)", loose
     if model.can.certificate == "newton" and units.single:
-        core, triple = model.form("smooth"), model.deletions(points)
+        core = model.form("smooth")
+        triple = model.deletions(points, preprocessing="kept")
         found = verdicts(
             triple,
             margins,

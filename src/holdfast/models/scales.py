@@ -1,0 +1,510 @@
+r"""What refitting the preprocessing does to a linear model: it re-weights the penalty.
+
+A linear score with a free intercept does not see where a feature is centred, and a change of its
+unit only through the penalty: with weights ``w`` per scaled unit, :math:`α Σ_f w_f²` is
+:math:`α Σ_f σ_f² w_f²` in the feature's own units. Without the rows ``S`` the scaler is fitted
+again, and everything that changes beside the rows themselves is :math:`α ρ_f(S)` in place of ``α``,
+
+.. math:: ρ_f(S) = σ_f(S)² / σ_f² .
+
+So a refit of the whole pipeline is a deletion and a re-weighting of ``d`` penalties, in the
+coordinates of the features as they are. That holds for scalers, for one-hot columns of which none
+is dropped (a category that vanishes leaves a column of zeros, whose penalised weight is 0), for
+constants filled in, and for whatever does not depend on the rows. Without a penalty nothing
+changes at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    PolynomialFeatures,
+    RobustScaler,
+    StandardScaler,
+)
+
+from holdfast.algebra.rows import Array, Positions
+
+#: a variance that falls below this share of what it was is worked out anew: digits are lost
+_CANCELS = 1e-3
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature the model sees, as far as refitting the preprocessing can change it.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        What the last step that looked at the rows saw of the training rows.
+    kind : str
+        By what its scale is worked out: ``"fixed"``, ``"deviation"``, ``"range"``, ``"largest"``
+        or ``"quantiles"``.
+    name : str
+        Of the column of the table it comes from.
+    centred : bool
+        Whether its centre is worked out from the rows too.
+    quantiles : pair of float
+    """
+
+    values: Any = field(repr=False)
+    kind: str = "fixed"
+    name: str = ""
+    centred: bool = False
+    quantiles: tuple[float, float] = (25.0, 75.0)
+    #: the place of that column in the table
+    source: int = -1
+    #: for a one-hot column: whether a point of this category cannot be scored once nobody has it
+    strict: bool = False
+    #: whether a gap of a point would be filled with something worked out from the rows
+    fills: bool = False
+
+
+#: words for how a row acts through a column's scale
+CHANNELS = {
+    "deviation": "the scale of {}",
+    "range": "the range of {}",
+    "largest": "the largest value of {}",
+    "quantiles": "the quantiles of {}",
+}
+
+
+def scale_of(column: Column, values: Array) -> float:
+    """The scale some values would be given by scikit-learn."""
+    known = values[~np.isnan(values)].reshape(-1, 1)
+    if column.kind == "fixed" or known.size == 0:
+        return 1.0
+    if column.kind == "deviation":
+        return float(StandardScaler().fit(known).scale_[0])
+    if column.kind == "range":
+        return 1.0 / float(MinMaxScaler().fit(known).scale_[0])
+    if column.kind == "largest":
+        return float(MaxAbsScaler().fit(known).scale_[0])
+    return float(RobustScaler(quantile_range=column.quantiles).fit(known).scale_[0])
+
+
+class Scales:
+    """The scales of all features, and how they change when rows go.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        One per feature of the model.
+    """
+
+    def __init__(self, columns: Sequence[Column]):
+        self.columns = list(columns)
+        self.n = len(self.columns[0].values) if self.columns else 0
+        self.before = np.array([scale_of(c, c.values) for c in self.columns])
+        self.moving = np.array([c.kind != "fixed" for c in self.columns], dtype=bool)
+
+    @cached_property
+    def _deviations(self) -> tuple[Positions, Array, Array]:
+        """Columns scaled by their deviation, centred and in units of it; which are known."""
+        some = np.flatnonzero([c.kind == "deviation" for c in self.columns])
+        Z = np.column_stack(
+            [np.zeros((self.n, 0)), *(self.columns[f].values for f in some.tolist())]
+        )
+        known = ~np.isnan(Z)
+        count = np.maximum(known.sum(axis=0), 1)
+        Z = np.where(known, Z, 0.0)
+        mean = Z.sum(axis=0) / count
+        return some, np.where(known, (Z - mean) / self.before[some], 0.0), known.astype(float)
+
+    def factors(self, sets: Sequence[Positions]) -> Array:
+        """``ρ`` without each set of rows, (sets, features)."""
+        out = np.ones((len(sets), len(self.columns)))
+        some, Z, known = self._deviations
+        total = known.sum(axis=0), Z.sum(axis=0), (Z**2).sum(axis=0)
+        others = np.flatnonzero(self.moving & ~np.isin(np.arange(len(self.columns)), some))
+        for place, rows in enumerate(sets):
+            if some.size:
+                z = Z[rows]
+                left = total[0] - known[rows].sum(axis=0)
+                ratio = _variance(left, total[1] - z.sum(axis=0), total[2] - (z**2).sum(axis=0))
+                out[place, some] = ratio
+                for k in np.flatnonzero(~(ratio > _CANCELS)).tolist():
+                    out[place, some[k]] = self._anew(int(some[k]), rows)
+            for f in others.tolist():
+                if self._touches(f, rows):
+                    out[place, f] = self._anew(f, rows)
+        return out
+
+    def _anew(self, f: int, rows: Positions) -> float:
+        column = self.columns[f]
+        return float((scale_of(column, np.delete(column.values, rows)) / self.before[f]) ** 2)
+
+    def _touches(self, f: int, rows: Positions) -> bool:
+        """Whether some rows can change a range, a largest value or a quantile."""
+        column = self.columns[f]
+        if column.kind == "quantiles":
+            return rows.size > 0
+        values = column.values[rows]
+        if column.kind == "largest":
+            return bool(np.any(np.abs(values) >= np.nanmax(np.abs(column.values))))
+        low, high = np.nanmin(column.values), np.nanmax(column.values)
+        return bool(np.any((values <= low) | (values >= high)))
+
+    def singles(self) -> Array:
+        """``ρ`` without each row alone, (n, features)."""
+        out = np.ones((self.n, len(self.columns)))
+        some, Z, known = self._deviations
+        if some.size:
+            total = known.sum(axis=0), Z.sum(axis=0), (Z**2).sum(axis=0)
+            ratio = _variance(total[0] - known, total[1] - Z, total[2] - Z**2)
+            out[:, some] = ratio
+            for i, k in np.argwhere(~(ratio > _CANCELS)).tolist():
+                out[i, some[k]] = self._anew(int(some[k]), np.array([i]))
+        for f, column in enumerate(self.columns):
+            if column.kind in ("range", "largest"):
+                for i in range(self.n) if self.n < 4 else self._outermost(f).tolist():
+                    out[i, f] = self._anew(f, np.array([i]))
+            elif column.kind == "quantiles":
+                out[:, f] = self._quantiles_without_one(f)
+        return out
+
+    def _outermost(self, f: int) -> Positions:
+        column = self.columns[f]
+        sizes = np.abs(column.values) if column.kind == "largest" else column.values
+        ends = (np.nanmax(sizes),) if column.kind == "largest" else (np.nanmin(sizes), np.nanmax(sizes))
+        held = [np.flatnonzero(sizes == end) for end in ends]
+        return np.concatenate([rows for rows in held if rows.size == 1] or [np.zeros(0, np.intp)])
+
+    def _quantiles_without_one(self, f: int) -> Array:
+        """Removing the value of rank ``r`` moves a quantile to the next order statistics."""
+        column = self.columns[f]
+        known = np.flatnonzero(~np.isnan(column.values))
+        order = known[np.argsort(column.values[known], kind="stable")]
+        ordered, m = column.values[order], known.size
+        rank = np.arange(m)
+
+        def without(share: float) -> Array:
+            h = (m - 2) * share / 100.0
+            low = int(np.floor(h))
+            high = min(low + 1, m - 2)
+            a, b = ordered[low + (rank <= low)], ordered[high + (rank <= high)]
+            return np.asarray(a + (h - low) * (b - a))
+
+        found = np.ones(self.n)
+        if m > 2:
+            width = without(column.quantiles[1]) - without(column.quantiles[0])
+            width = np.where(width < 10 * np.finfo(float).eps, 1.0, width)
+            found[order] = (width / self.before[f]) ** 2
+        return found
+
+    def interval(self, k: int, stay: Positions | None = None) -> tuple[Array, Array]:
+        """The least and the most each ``ρ`` can be when any ``k`` rows or fewer go, (features,).
+
+        Parameters
+        ----------
+        k : int
+        stay : positions, optional
+            Rows that do not go.
+        """
+        low, high = np.ones(len(self.columns)), np.ones(len(self.columns))
+        kept = np.zeros(self.n, dtype=bool)
+        kept[np.zeros(0, dtype=np.intp) if stay is None else stay] = True
+        bounds: dict[str, Callable[[Column, Any, int], tuple[float, float]]] = {
+            "deviation": _deviation_bounds,
+            "range": _range_bounds,
+            "largest": _largest_bounds,
+            "quantiles": _quantile_bounds,
+        }
+        for f, column in enumerate(self.columns):
+            if column.kind != "fixed":
+                least, most = bounds[column.kind](column, kept, k)
+                unit = self.before[f]
+                low[f], high[f] = (least / unit) ** 2, (most / unit) ** 2
+        slack = 1e-9
+        return np.minimum(low * (1 - slack), 1.0), np.maximum(high * (1 + slack), 1.0)
+
+    def covers(self, queries: Any) -> bool:
+        """Whether what is said here holds for some points: no gap of theirs is filled anew."""
+        table = queries if isinstance(queries, pd.DataFrame) else pd.DataFrame(queries)
+        gaps = {c.source for c in self.columns if c.fills}
+        return not any(bool(table.iloc[:, i].isna().any()) for i in gaps)
+
+    def lost(self, rows: Positions, Z: Array) -> Any:
+        """Which points, by their features, cannot be scored without some rows, (q,) bool."""
+        found = np.zeros(len(Z), dtype=bool)
+        for f, column in enumerate(self.columns):
+            if column.strict and not np.delete(column.values, rows).any():
+                found |= Z[:, f] != 0
+        return found
+
+    @cached_property
+    def rarest(self) -> int:
+        """How many rows the rarest category has without which points cannot be scored."""
+        counts = [int(c.values.sum()) for c in self.columns if c.strict]
+        return min(counts, default=self.n + 1)
+
+    def words(self, f: int) -> str:
+        """How a row acts through a feature's scale."""
+        return CHANNELS[self.columns[f].kind].format(f"“{self.columns[f].name}”")
+
+
+def _variance(count: Array, first: Array, second: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray(second / count - (first / count) ** 2)
+
+
+def _sorted(column: Column, kept: Any) -> tuple[Array, Array]:
+    """The values that may go, in order, and those that stay."""
+    known = ~np.isnan(column.values)
+    return np.sort(column.values[known & ~kept]), column.values[known & kept]
+
+
+def _deviation_bounds(column: Column, kept: Any, k: int) -> tuple[float, float]:
+    """All that goes is at the ends (least), or one run of neighbours (most)."""
+    free, fixed = _sorted(column, kept)
+    everything = np.concatenate([free, fixed])
+    centre = everything.mean()
+    free, fixed = free - centre, fixed - centre
+    m = everything.size
+    first = np.concatenate([[0.0], np.cumsum(free)])
+    second = np.concatenate([[0.0], np.cumsum(free**2)])
+    total = first[-1] + fixed.sum(), second[-1] + (fixed**2).sum()
+    least = most = float(np.var(everything))
+    for j in range(1, min(k, free.size, m - 1) + 1):
+        low = np.arange(j + 1)  # so many from the low end
+        one = first[low] + first[-1] - first[free.size - (j - low)]
+        two = second[low] + second[-1] - second[free.size - (j - low)]
+        at_ends = _variance(np.array(m - j), total[0] - one, total[1] - two)
+        where = int(np.argmin(at_ends))
+        left = np.concatenate([free[low[where] : free.size - (j - low[where])], fixed])
+        least = min(least, float(np.var(left)))
+        runs = first[j:] - first[:-j], second[j:] - second[:-j]
+        most = max(most, float(_variance(np.array(m - j), total[0] - runs[0], total[1] - runs[1]).max()))
+    return np.sqrt(max(least, 0.0)), np.sqrt(most)
+
+
+def _range_bounds(column: Column, kept: Any, k: int) -> tuple[float, float]:
+    free, fixed = _sorted(column, kept)
+    everything = np.concatenate([free, fixed])
+    widest = float(np.ptp(everything))
+    least = widest
+    for low in range(min(k, free.size) + 1):
+        left = np.concatenate([free[low : max(free.size - (k - low), low)], fixed])
+        least = min(least, float(np.ptp(left)) if left.size else 0.0)
+    return least, widest
+
+
+def _largest_bounds(column: Column, kept: Any, k: int) -> tuple[float, float]:
+    free, fixed = _sorted(replace(column, values=np.abs(column.values)), kept)
+    left = np.concatenate([free[: max(free.size - k, 0)], fixed])
+    most = max(free.max(initial=0.0), fixed.max(initial=0.0))
+    return float(left.max(initial=0.0)), float(most)
+
+
+def _quantile_bounds(column: Column, kept: Any, k: int) -> tuple[float, float]:
+    """An order statistic of what is left lies between those of all, as many further on as went."""
+    ordered = np.sort(column.values[~np.isnan(column.values)])
+    least, most = np.inf, 0.0
+    for j in range(min(k, ordered.size - 1) + 1):
+        ends = []
+        for share in column.quantiles:
+            h = (ordered.size - j - 1) * share / 100.0
+            low = int(np.floor(h))
+            high = min(low + 1, ordered.size - j - 1)
+            g = h - low
+            ends.append(
+                [(1 - g) * ordered[low + s] + g * ordered[high + s] for s in (0, j)]
+            )
+        least = min(least, ends[1][0] - ends[0][1])
+        most = max(most, ends[1][1] - ends[0][0])
+    return float(max(least, 0.0)), float(most)
+
+
+# which pipelines are nothing but this ----------------------------------------------------------
+
+
+def scales_of(transformer: Any, X: Any, features: Array, intercept: bool) -> Scales | None:
+    """The scales of a fitted preprocessing; ``None`` where refitting it may do more.
+
+    Parameters
+    ----------
+    transformer : fitted scikit-learn transformer
+    X : the training table, as the transformer takes it
+    features : what it makes of it, (n, d)
+    intercept : bool
+        Whether the model behind it has a free intercept, which absorbs where columns are centred.
+    """
+    names = list(map(str, X.columns)) if isinstance(X, pd.DataFrame) else _numbered(X.shape[1])
+    table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X)
+    cells = [table.iloc[:, i].to_numpy() for i in range(table.shape[1])]
+    given = [
+        Column(c, name=n, source=i) for i, (c, n) in enumerate(zip(cells, names, strict=True))
+    ]
+    found = _through(transformer, given)
+    if found is None or len(found) != features.shape[1]:
+        return None
+    try:
+        columns = [replace(c, values=np.asarray(c.values, dtype=np.float64)) for c in found]
+    except (ValueError, TypeError):
+        return None
+    if not intercept and any(c.centred for c in columns):
+        return None
+    made = Scales(columns)
+    for f, column in enumerate(columns):  # it must be the feature, but for its centre
+        mine = column.values / made.before[f]
+        moved = features[:, f] - mine
+        if np.isnan(mine).any() or np.ptp(moved) > 1e-9 * (1.0 + np.abs(mine).max()):
+            constant = column.kind == "fixed" and np.ptp(mine) == 0 and np.ptp(features[:, f]) == 0
+            if not constant and not _proportional(features[:, f], mine):
+                return None
+    return made
+
+
+def _numbered(count: int) -> list[str]:
+    return [f"column {i}" for i in range(count)]
+
+
+def _proportional(feature: Array, mine: Array) -> bool:
+    """Whether one is the other in another unit: a feature range, a transformer's weight."""
+    a, b = feature - feature.mean(), mine - mine.mean()
+    if not np.any(b):
+        return not np.any(np.abs(a) > 1e-12)
+    slope = float(a @ b / (b @ b))
+    return bool(np.all(np.abs(a - slope * b) <= 1e-9 * (np.abs(a).max() + 1e-300)))
+
+
+def _through(transformer: Any, columns: list[Column]) -> list[Column] | None:
+    """The columns a transformer makes of some."""
+    if transformer is None or (isinstance(transformer, str) and transformer == "passthrough"):
+        return columns
+    if isinstance(transformer, Pipeline):
+        for _, step in transformer.steps:
+            made = _through(step, columns)
+            if made is None:
+                return None
+            columns = made
+        return columns
+    rule = _RULES.get(type(transformer))
+    return None if rule is None else rule(transformer, columns)
+
+
+def _side_by_side(transformer: ColumnTransformer, columns: list[Column]) -> list[Column] | None:
+    names = list(getattr(transformer, "feature_names_in_", range(transformer.n_features_in_)))
+    found: list[tuple[int, list[Column]]] = []
+    for name, part, chosen in transformer.transformers_:
+        if isinstance(part, str) and part == "drop":
+            continue
+        places = _places(chosen, names)
+        if places is None:
+            return None
+        made = _through(part, [columns[i] for i in places]) if places else []
+        if made is None:
+            return None
+        found.append((transformer.output_indices_[name].start, made))
+    return [column for _, made in sorted(found, key=lambda pair: pair[0]) for column in made]
+
+
+def _places(chosen: Any, names: list[Any]) -> list[int] | None:
+    if isinstance(chosen, slice):
+        return list(range(len(names)))[chosen] if not isinstance(chosen.start, str) else None
+    some = np.atleast_1d(np.asarray(chosen))
+    if some.dtype == bool:
+        return np.flatnonzero(some).tolist()
+    if some.dtype.kind in "iu":
+        return [int(i) % len(names) for i in some.tolist()]
+    return [names.index(c) for c in some.tolist()] if all(c in names for c in some.tolist()) else None
+
+
+def _scaled(columns: list[Column], kind: str, centred: bool, **more: Any) -> list[Column] | None:
+    if any(c.kind != "fixed" for c in columns):  # scaled twice: the second scale depends on both
+        return None
+    return [replace(c, kind=kind, centred=centred or c.centred, **more) for c in columns]
+
+
+def _standard(step: StandardScaler, columns: list[Column]) -> list[Column] | None:
+    return _scaled(columns, "deviation" if step.with_std else "fixed", bool(step.with_mean))
+
+
+def _min_max(step: MinMaxScaler, columns: list[Column]) -> list[Column] | None:
+    return None if step.clip else _scaled(columns, "range", centred=True)
+
+
+def _max_abs(step: MaxAbsScaler, columns: list[Column]) -> list[Column] | None:
+    return None if getattr(step, "clip", False) else _scaled(columns, "largest", centred=False)
+
+
+def _robust(step: RobustScaler, columns: list[Column]) -> list[Column] | None:
+    kind = "quantiles" if step.with_scaling else "fixed"
+    low, high = step.quantile_range
+    return _scaled(columns, kind, bool(step.with_centering), quantiles=(float(low), float(high)))
+
+
+def _imputed(step: SimpleImputer, columns: list[Column]) -> list[Column] | None:
+    gaps = [pd.isna(c.values) if pd.isna(step.missing_values) else c.values == step.missing_values
+            for c in columns]
+    if any(np.any(g) for g in gaps) and step.strategy != "constant":
+        return None
+    if step.add_indicator and any(np.any(g) for g in gaps):
+        return None
+    fills = np.asarray(step.statistics_, dtype=object).tolist()
+    filled = []
+    for column, gap, fill in zip(columns, gaps, fills, strict=True):
+        values = column.values
+        if np.any(gap):
+            values = values.astype(object)
+            values[gap] = fill
+        filled.append(replace(column, values=values, fills=step.strategy != "constant"))
+    return filled
+
+
+def _one_hot(step: OneHotEncoder, columns: list[Column]) -> list[Column] | None:
+    plain = step.drop is None and not getattr(step, "_infrequent_enabled", False)
+    if not plain or any(c.kind != "fixed" for c in columns):
+        return None
+    made = []
+    for column, known in zip(columns, step.categories_, strict=True):
+        for category in known:
+            same = column.values == category
+            if isinstance(category, float) and category != category:
+                same = pd.isna(column.values)
+            ones = np.asarray(same, dtype=np.float64)
+            strict = step.handle_unknown == "error" and isinstance(step.categories, str)
+            made.append(replace(column, values=ones, strict=strict))
+    return made
+
+
+def _stateless(step: Any, columns: list[Column]) -> list[Column] | None:
+    """What does not depend on which rows there are: applied, and nothing more."""
+    if any(c.kind != "fixed" for c in columns):
+        return None
+    try:
+        out = step.transform(np.column_stack([c.values for c in columns]))
+    except Exception:  # a function that wants a frame, say: it is not known what it does
+        return None
+    out = out.toarray() if sparse.issparse(out) else np.asarray(out)
+    if out.ndim != 2 or len(out) != len(columns[0].values):
+        return None
+    names = [c.name for c in columns] if out.shape[1] == len(columns) else _numbered(out.shape[1])
+    return [Column(out[:, i], name=names[i]) for i in range(out.shape[1])]
+
+
+_RULES: dict[type, Callable[[Any, list[Column]], list[Column] | None]] = {
+    ColumnTransformer: _side_by_side,
+    StandardScaler: _standard,
+    MinMaxScaler: _min_max,
+    MaxAbsScaler: _max_abs,
+    RobustScaler: _robust,
+    SimpleImputer: _imputed,
+    OneHotEncoder: _one_hot,
+    FunctionTransformer: _stateless,
+    PolynomialFeatures: _stateless,
+}

@@ -1,0 +1,142 @@
+"""A pipeline fitted on other rows without its estimator: refitted in front, solved behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+
+from holdfast.algebra.rows import Array, Positions, take
+from holdfast.errors import HoldfastError, SingularDeletionError
+from holdfast.models.preprocessing import Preprocessing
+from holdfast.shared_state import quiet
+
+#: a penalty that falls below this share of what it was: digits are lost, so all is solved anew
+_FALLS = 1e-3
+
+
+def scores_or_nan(model: Any, points: Any, reasons: dict[int, str] | None = None) -> Array:
+    """Scores; NaN for a point the model cannot score, with the reason by the point's place."""
+    try:
+        found: Array = model.scores(points)
+        return found
+    except HoldfastError:
+        scores = np.full(len(points), np.nan)
+        for i in range(len(points)):
+            try:
+                scores[i] = model.scores(take(points, [i]))[0]
+            except HoldfastError as refusal:
+                if reasons is not None:
+                    reasons[i] = str(refusal)
+        return scores
+
+
+class Solved:
+    """A pipeline fitted on some rows: its preprocessing refitted, its last step solved for."""
+
+    def __init__(self, model: Any, rows: Positions):
+        self._model = model
+        if model.rows.classes is not None and len(np.unique(model.rows.classes[rows])) < 2:
+            raise HoldfastError("a class went with the rows")
+        self._front, Z = _refitted_front(model, rows)
+        core: Any = model.core
+        self._core = core.solved_on(model.training(Z, rows))
+
+    def scores(self, points: Any) -> Array:
+        """Scores of raw points."""
+        queries = self._model.queries(points)
+        scores: Array = self._core.scores(self._front(queries))
+        return scores
+
+
+def _refitted_front(model: Any, rows: Positions) -> tuple[Callable[[Any], Array], Array]:
+    """The preprocessing fitted on some rows, and the features of those rows."""
+    if model.preprocessing is None:
+        return model.features, model.features(take(model.X, rows))
+    fast, cells = model.preprocessing.fast, model.training_cells
+    fresh = None if fast is None or cells is None else fast.refitted(cells, rows)
+    Z = None if fresh is None or cells is None else fresh.features(cells, rows)
+    X, y = model.queries(take(model.X, rows), "X"), model.y[rows]
+    if fresh is None or Z is None:
+        slow = _fitted_front(model, X, y)
+        return slow.transform, slow.transform(X)
+    made = fresh
+
+    def front(queries: Any) -> Array:
+        found = made(queries) if isinstance(queries, pd.DataFrame) else None
+        # a value it does not know: scikit-learn says what is wrong with it
+        return _fitted_front(model, X, y).transform(queries) if found is None else found
+
+    return front, Z
+
+
+def _fitted_front(model: Any, X: Any, y: Any) -> Preprocessing:
+    """The preprocessing fitted afresh by scikit-learn."""
+    assert model.preprocessing is not None
+    try:
+        with quiet:
+            return Preprocessing(clone(model.preprocessing.transformer).fit(X, y))
+    except Exception as failure:  # whatever a transformer does
+        raise HoldfastError(f"the preprocessing cannot be refitted: {failure}") from failure
+
+
+def whole_scores(
+    model: Any, points: Any
+) -> Callable[[Sequence[Positions]], Array] | None:
+    """Scores without each set, everything refitted, by the model's own algebra; else ``None``.
+
+    That is where refitting the preprocessing re-weights the penalty and does nothing more
+    (:mod:`holdfast.models.scales`). NaN where it cannot say.
+    """
+    scales = model.scales
+    if scales is None or not model.can.solves or not scales.covers(model.queries(points)):
+        return None
+    Z, core = model.features(points), model.core
+
+    def without(sets: Sequence[Positions]) -> Array:
+        out = np.full((len(sets), len(Z)), np.nan)
+        factors = scales.factors(sets)
+        fine = []
+        for place, rows in enumerate(sets):
+            try:
+                model.rows.refuse_if_too_much(rows)
+            except SingularDeletionError:
+                continue
+            if factors[place].min(initial=1.0) > _FALLS:
+                fine.append(place)
+        try:
+            if fine:
+                out[fine] = core.scores_without(Z, [sets[p] for p in fine], factors[fine])
+        except (HoldfastError, np.linalg.LinAlgError):
+            return out
+        for place in fine:
+            if len(sets[place]) >= scales.rarest:
+                out[place, scales.lost(sets[place], Z)] = np.nan
+        return out
+
+    return without
+
+
+def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array]:
+    """The drop of every score when rows go and everything is refitted; ∞ where one is gone."""
+    before, quick = model.scores(points), whole_scores(model, points)
+
+    def effect(rows: Positions) -> Array:
+        if rows.size == 0:
+            return np.zeros(len(before))
+        after = None if quick is None else quick([rows])[0]
+        if after is None or np.isnan(after).any():
+            keep = np.setdiff1d(np.arange(model.rows.n), rows)
+            fresh: Any = (
+                Solved(model, keep)
+                if model.can.solves and model.can.refit == "cheap"
+                else model.refitted_on(keep)
+            )
+            after = scores_or_nan(fresh, points)
+        drop: Array = np.where(np.isnan(after), np.inf, before - after)
+        return drop
+
+    return effect
