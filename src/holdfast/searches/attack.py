@@ -169,7 +169,8 @@ class AlgebraAttack(Watched):
         return damage(self.margins, self.sweeps.drop(units), self.objective)
 
     def broken(self, units: Sequence[int]) -> int:
-        return int(np.sum(self.outcome.effect_at(self.units.rows(units)) > self.margins))
+        drop = self.outcome.effect_at(self.units.rows(units))
+        return int(np.sum(~(self.margins - drop >= 0)))
 
     def worst_for(self, recourses: Positions) -> list[Positions]:
         if self.objective != "outcome":
@@ -249,7 +250,7 @@ def can_go(deletions: Deletions, units: Units, chosen: Sequence[int]) -> bool:
 class RefittingAttack(Watched):
     """Damage by deletion for approximate families: screened by the algebra, then refitted.
 
-    As in the algebra, a pipeline's preprocessing is frozen; :meth:`Plan.rerun` refits it too.
+    Values are those of the whole pipeline; the screening keeps its preprocessing as it is.
 
     Parameters
     ----------
@@ -275,6 +276,7 @@ class RefittingAttack(Watched):
         leaders: int = 8,
     ):
         self._model, self._Z, self._target = model, model.features(points), target
+        self._whole = model.deletions(points).whole
         self.units, self.objective = units, objective
         self._leaders, self._threads = leaders, threads
         start = model.core_without()
@@ -282,6 +284,7 @@ class RefittingAttack(Watched):
         self.margins = self._scores - target
         self._refits: dict[tuple[int, ...], Core] = {}
         self._sweeps: dict[Any, Sweep] = {}
+        self._drops: dict[tuple[int, ...], Array] = {}
         self.outcome = start.deletions(self._Z, "scores", None)
         self.costly = model.can.refit == "training"
 
@@ -318,7 +321,7 @@ class RefittingAttack(Watched):
         refit = self._refit(units)
         left = np.setdiff1d(np.arange(self._model.rows.n), self.units.rows(units))
         inner = Units(refit.rows, self.units.unit)
-        base = self._scores - refit.scores(self._Z)
+        base = self._drop(units)
         outcome = refit.deletions(self._Z, "scores", None)
         attack = self._screened(outcome, self.margins - base, inner)
         state = attack.sweeps.state([])
@@ -343,12 +346,22 @@ class RefittingAttack(Watched):
         ours = {name: i for i, name in enumerate(self.units.names)}
         return np.array([ours[name] for name in inner.names])
 
+    def _drop(self, units: Sequence[int]) -> Array:
+        """What a set does, everything refitted."""
+        if self._whole is None or not len(units):
+            return self._scores - self._refit(units).scores(self._Z)
+        key = tuple(sorted(units))
+        if key not in self._drops:
+            if len(self._drops) > 1000:
+                self._drops.pop(next(iter(self._drops)))
+            self._drops[key] = self._whole(self.units.rows(key))
+        return self._drops[key]
+
     def value(self, units: Sequence[int]) -> tuple[float, float]:
-        drop = self._scores - self._refit(units).scores(self._Z)
-        return damage(self.margins, drop, self.objective)
+        return damage(self.margins, self._drop(units), self.objective)
 
     def broken(self, units: Sequence[int]) -> int:
-        return int(np.sum(~(self._refit(units).scores(self._Z) >= self._target)))
+        return int(np.sum(~(self._scores - self._drop(units) >= self._target)))
 
 
 def attack_on(
@@ -388,10 +401,23 @@ def attack_on(
         from holdfast.searches.surrogate import SurrogateAttack
 
         return SurrogateAttack(model, promises, units, surrogate, leaders or 4, threads)
-    if model.exact or approximation is not None:
+    if approximation is not None:
         outcome = model.deletions(points, method=approximation)
         return AlgebraAttack(outcome, margins, units, objective, threads)
-    return RefittingAttack(model, points, promises.target, units, objective, threads, leaders or 8)
+
+    def on(other: ErasableModel, some: Any, room: Array, its: Units) -> Attack:
+        if other.exact:
+            return AlgebraAttack(other.deletions(some), room, its, objective, threads)
+        return RefittingAttack(other, some, promises.target, its, objective, threads, leaders or 8)
+
+    if objective == "outcome":
+        from holdfast.searches.acting import acting_units
+        from holdfast.searches.whole import WholeAttack
+
+        acting = acting_units(model, promises, units)
+        if acting.units:
+            return WholeAttack(model, promises, units, model.deletions(points), on, acting)
+    return on(model, points, margins, units)
 
 
 def _action_attack(

@@ -1,0 +1,154 @@
+"""Who acts through the preprocessing: rows whose erasure moves a scale, a range or a category.
+
+Most rows act on a model by their label and their leverage, which the algebra with the preprocessing
+kept knows. A few hold a minimum, a large share of a variance, a category of their own: erasing one
+of them refits a transformer to something else. These are found here, and their effects are those of
+the whole pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from holdfast.algebra.rows import Array, Positions
+from holdfast.algebra.units import Units
+from holdfast.errors import HoldfastError
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.refits import Refits
+from holdfast.recourse.promises import Promises
+
+#: so many are followed at most: the strongest
+MOST = 12
+
+#: recourses a unit's preprocessing must be worth, softly counted, for the unit to be followed
+WORTH = 0.25
+
+#: a penalty that moves by more than this is followed whatever it is worth
+MOVES = 0.05
+
+#: units that are tried by refitting, where there is no closed form
+TRIED = 48
+
+
+@dataclass(frozen=True)
+class Acting:
+    """Units that act through the preprocessing, the strongest first.
+
+    Attributes
+    ----------
+    units : list of int
+    channels : dict
+        By unit, what it acts through, in words.
+    """
+
+    units: list[int] = field(default_factory=list)
+    channels: dict[int, str] = field(default_factory=dict)
+
+
+def acting_units(model: ErasableModel, promises: Promises, units: Units) -> Acting:
+    """The units whose erasure does more than the algebra with the preprocessing kept says."""
+    if model.preprocessing is None or not model.can.predicts:
+        return Acting()
+    scales = model.scales
+    if scales is not None and scales.covers(promises.kept_points):
+        return _by_scales(model, promises, units)
+    return _by_refits(model, promises, units)
+
+
+def _by_scales(model: ErasableModel, promises: Promises, units: Units) -> Acting:
+    """By the closed form: what each unit's change of the penalties does, to first order."""
+    scales, core = model.scales, model.form(str(model.can.form))
+    assert scales is not None
+    lost = _last_of_a_category(model, promises, units)
+    if core.strength == 0:
+        return Acting(list(lost)[:MOST], dict(lost))
+    factors = scales.singles() if units.single else scales.factors(
+        [units.rows([u]) for u in range(len(units))]
+    )
+    if units.single:
+        factors = factors[units.order]
+    first = int(core.intercept)
+    along: Any = model.deletions(promises.kept_points, preprocessing="kept")
+    pull = (along.queries @ core.design.T[first:].T) * (core.penalty * core.theta)[first:]
+    room = np.maximum(promises.margins, 1e-12)
+    worth = np.empty(len(units))
+    for start in range(0, len(units), 4096):
+        some = slice(start, start + 4096)
+        worth[some] = np.minimum(np.abs((factors[some] - 1.0) @ pull.T) / room, 1.0).sum(axis=1)
+    moved = np.abs(factors - 1.0)
+    strong = (worth >= WORTH) | (moved.max(axis=1, initial=0.0) > MOVES)
+    order = [u for u in np.argsort(-worth, kind="stable").tolist() if strong[u] and u not in lost]
+    channels = {u: scales.words(int(np.argmax(moved[u]))) for u in order[:MOST]}
+    return Acting([*lost, *order][:MOST], {**channels, **lost})
+
+
+def _last_of_a_category(
+    model: ErasableModel, promises: Promises, units: Units
+) -> dict[int, str]:
+    """Units without which some promise cannot be scored any more."""
+    scales = model.scales
+    assert scales is not None
+    strict = [f for f, column in enumerate(scales.columns) if column.strict]
+    if not strict:
+        return {}
+    Z, found = model.features(promises.kept_points), {}
+    unit_of = np.repeat(np.arange(len(units)), units.sizes)[np.argsort(units.order)]
+    for f in strict:
+        holders = np.unique(unit_of[scales.columns[f].values != 0])
+        if len(holders) == 1 and np.any(Z[:, f] != 0):
+            found[int(holders[0])] = f"a category of “{scales.columns[f].name}”"
+    return found
+
+
+def _by_refits(model: ErasableModel, promises: Promises, units: Units) -> Acting:
+    """By refitting without those that hold an extreme value, a rare category or a long row."""
+    suspects = _suspects(model, units)
+    if model.can.refit == "training":
+        suspects = dict(list(suspects.items())[:8])
+    points, room = promises.kept_points, np.maximum(promises.margins, 1e-12)
+    kept = model.deletions(points, preprocessing="kept")
+    refits, worth = Refits(model, points), {}
+    for unit in suspects:
+        rows = units.rows([unit])
+        try:
+            model.rows.refuse_if_too_much(rows)
+            drop = kept.effect_at(rows)
+        except HoldfastError:
+            continue
+        after = refits.without([rows], by="solver")[0]
+        whole = np.where(np.isnan(after), np.inf, promises.kept_scores - after)
+        worth[unit] = float(np.minimum(np.abs(whole - drop) / room, 1.0).sum())
+    order = [u for u in sorted(worth, key=lambda u: -worth[u]) if worth[u] >= WORTH]
+    return Acting(order[:MOST], {u: suspects[u] for u in order[:MOST]})
+
+
+def _suspects(model: ErasableModel, units: Units) -> dict[int, str]:
+    """Units that hold the ends of a column, a rare category, or the longest rows of features."""
+    unit_of = np.repeat(np.arange(len(units)), units.sizes)[np.argsort(units.order)]
+    found: dict[int, str] = {}
+
+    def note(rows: Sequence[int] | Positions, words: str) -> None:
+        for row in rows:
+            found.setdefault(int(unit_of[row]), words)
+
+    for name, column in model.frame.items():
+        if pd.api.types.is_numeric_dtype(column) and column.nunique() > 2:
+            order = np.argsort(column.to_numpy(dtype=float), kind="stable")
+            order = order[: int(column.notna().sum())]
+            note(order[[0, -1]], f"the range of “{name}”")
+        else:
+            counts = column.astype(object).map(column.astype(object).value_counts())
+            note(np.flatnonzero(counts.to_numpy() <= 2), f"a category of “{name}”")
+    lengths: Array = np.linalg.norm(_standardised(model.features(model.X)), axis=1)
+    note(np.argsort(-lengths, kind="stable")[:4], "an atypical row")
+    return dict(list(found.items())[:TRIED])
+
+
+def _standardised(Z: Array) -> Array:
+    spread = Z.std(axis=0)
+    return np.asarray((Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
