@@ -301,9 +301,13 @@ def _solved(model: ErasableModel, Z: Array, sets: Sequence[Positions]) -> Array:
 
 
 def own_scores_without(
-    model: ErasableModel, points: Any, sets: Sequence[Positions], target: float
+    model: ErasableModel,
+    points: Any,
+    sets: Sequence[Positions],
+    target: float,
+    preprocessing: Kept = "kept",
 ) -> Array:
-    """The score of every point when its own set of rows is gone, preprocessing kept, (q,).
+    """The score of every point when its own set of rows is gone, (q,).
 
     By the family's own solver where it has one; others, and what ends up too close to the target
     to call, by the estimator refitted. NaN where there is no score.
@@ -311,7 +315,8 @@ def own_scores_without(
     if not len(sets):
         return np.zeros(0)
     scores = np.full(len(sets), np.nan)
-    if model.can.solves:
+    whole = preprocessing == "refitted" and model.preprocessing is not None
+    if model.can.solves and not whole:
         core: Any = model.core
         with one_blas_thread(small_matrices(model)):
             scores = core.own_scores_without(model.features(points), sets)
@@ -322,5 +327,10 @@ def own_scores_without(
     for rows, places in by_set.items():
         refits = Refits(model, take(points, places))
         gone = [np.array(rows, dtype=np.intp)]
-        scores[places] = refits.without(gone, preprocessing="kept")[0]
+        if whole:
+            scores[places] = refits.without(gone, by="solver")[0]
+            close = np.abs(scores[places] - target) <= CLOSE * model.score_unit
+            if not close.any():
+                continue
+        scores[places] = refits.without(gone, preprocessing=preprocessing)[0]
     return scores

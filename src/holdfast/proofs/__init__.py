@@ -15,12 +15,13 @@ from holdfast.algebra.units import Units
 from holdfast.arguments import budget_of, finite_number, finite_score
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
-from holdfast.models.refits import Refits, broken, own_scores_without, small_matrices
+from holdfast.models.refits import Kept, Refits, broken, own_scores_without, small_matrices
 from holdfast.proofs.candidates import Verdicts
 from holdfast.proofs.logistic import missed_by_newton, single_deletions
 from holdfast.proofs.result import Proof, made
 from holdfast.proofs.rows import verdicts
 from holdfast.proofs.subjects import verdicts_by_subject
+from holdfast.proofs.whole import covered, for_the_whole
 from holdfast.recourse.promises import Promises, judged
 from holdfast.searches import search
 
@@ -34,6 +35,7 @@ def certify(
     *,
     time_limit: float = 60.0,
     random_state: Any = 0,
+    preprocessing: str = "refitted",
 ) -> Proof:
     """For every recourse, how many deletions it provably survives, and how few break it.
 
@@ -54,6 +56,11 @@ def certify(
         themselves are not interrupted.
     random_state : int, Generator or None
         For the attack on models without a certificate.
+    preprocessing : {"refitted", "kept"}
+        Whether a pipeline's transformers are refitted too, as an erasure does. There is a proof of
+        that for scalers, undropped one-hot columns and what does not depend on the rows, before
+        linear and ridge regression; for others certificates are about the preprocessing kept, and
+        ``proof.preprocessing`` says so.
 
     Returns
     -------
@@ -85,10 +92,12 @@ def certify(
     deadline = time.monotonic() + float(time_limit)
     errors = model.can.rounding * (np.abs(promises.kept_scores) + abs(target) + model.score_unit)
     with one_blas_thread(small_matrices(model)):
+        whole = preprocessing == "refitted" and covered(model, promises.kept_points)
         found, method, why = _verdicts(
-            model, promises, errors, units, budget, deadline, random_state
+            model, promises, errors, units, budget, deadline, random_state, whole
         )
-        confirmed = _confirm(model, promises, found, units)
+        holds: Kept = "refitted" if whole or model.can.certificate is None else "kept"
+        confirmed = _confirm(model, promises, found, units, holds)
     frame = _frame(found, promises, confirmed, units, budget)
     upper = [0.0, *(float(np.mean(found.certified < k)) for k in range(1, budget + 1))]
     return made(
@@ -102,6 +111,7 @@ def certify(
         target=target,
         model=model,
         points=promises.points,
+        preprocessing="refitted" if model.preprocessing is None else holds,
     )
 
 
@@ -113,17 +123,27 @@ def _verdicts(
     budget: int,
     deadline: float,
     random_state: Any,
+    whole: bool,
 ) -> tuple[Verdicts, str, str]:
     """Verdicts, how they were reached, and why there is nothing beyond their limit."""
     points, margins = promises.kept_points, promises.margins
     loose = "deletions this large may be singular, or their bound does not converge"
     if model.can.certificate == "exact":
-        deletions = model.deletions(points, preprocessing="kept")
-        deletions.prepare()
-        if units.single:
-            return verdicts(deletions, margins, errors, budget, deadline), "rows", loose
-        found = verdicts_by_subject(deletions, units, margins, errors, budget, deadline)
-        return found, "subjects (block form, weaker than rows)", loose
+
+        def judge(
+            other: ErasableModel, some: Any, room: Array, hidden: Array, its: Units, most: int
+        ) -> Verdicts:
+            deletions = other.deletions(some, preprocessing="kept")
+            deletions.prepare()
+            if its.single:
+                return verdicts(deletions, room, hidden, most, deadline)
+            return verdicts_by_subject(deletions, its, room, hidden, most, deadline)
+
+        how = "rows" if units.single else "subjects (block form, weaker than rows)"
+        if whole and model.preprocessing is not None:
+            found = for_the_whole(model, points, margins, errors, units, budget, judge)
+            return found, f"{how}, preprocessing refitted", loose
+        return judge(model, points, margins, errors, units, budget), how, loose
     if model.can.certificate == "newton" and units.single:
         core = model.form("smooth")
         triple = model.deletions(points, preprocessing="kept")
@@ -165,12 +185,15 @@ def _attack_only(
     return Verdicts(zero, attacked, witness, np.zeros(q), np.zeros(q, dtype=bool), 0)
 
 
-def _confirm(model: ErasableModel, promises: Promises, found: Verdicts, units: Units) -> Any:
+def _confirm(
+    model: ErasableModel, promises: Promises, found: Verdicts, units: Units, preprocessing: Kept
+) -> Any:
     """Solve again without each witness; an attack that does not stand is withdrawn."""
     target = promises.target
     hit = [j for j in range(len(found.witness)) if found.witness[j]]
     sets = [units.rows(found.witness[j]) for j in hit]
-    after = own_scores_without(model, take(promises.kept_points, hit), sets, target)
+    points = take(promises.kept_points, hit)
+    after = own_scores_without(model, points, sets, target, preprocessing)
     confirmed = np.zeros(len(found.witness), dtype=bool)
     for j, score in zip(hit, after.tolist(), strict=True):
         if not score >= target:

@@ -43,7 +43,7 @@ class Refined:
         """Raise what is certified as far as it goes, and find the smallest attack."""
         j = self.j
         for k in range(int(result.certified[j]) + 1, min(result.limit, self.lists.cap[j]) + 1):
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or not np.isfinite(self.proof[k]):
                 break
             verdict, rows = self._decide(k, NODES)
             if verdict == 1:

@@ -11,15 +11,19 @@ import pandas as pd
 from holdfast.algebra.rows import Array, take
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.refits import Refits
+from holdfast.models.refits import Kept, Refits
 
 #: what every certificate rests on; returned with it and to be printed beside it
 ASSUMPTIONS = (
     "the target stays what it is",
-    "the preprocessing stays as it was fitted (frozen)",
+    "the preprocessing is refitted with the model",
     "the model is refitted to the optimum of the same training problem",
     "at most the stated number of rows is removed, and none is added",
 )
+
+
+#: in place of the second, where nothing is proven of a refitted preprocessing
+KEPT = "the preprocessing stays as it was fitted (kept)"
 
 
 class Proof(pd.DataFrame):
@@ -49,11 +53,14 @@ class Proof(pd.DataFrame):
     upper : ndarray of shape (max_deletions + 1,)
         Proven: at most this share of the valid recourses is broken by any ``k`` deletions.
     assumptions : tuple of str
+    preprocessing : {"refitted", "kept"}
+        Whether certificates hold with a pipeline's transformers refitted, as an erasure does, or
+        only with them kept as they are.
     """
 
     _metadata = [  # noqa: RUF012 - pandas' own way of naming what a frame carries along
         *("max_deletions", "limit", "limit_reason", "unit", "method", "target", "upper"),
-        *("assumptions", "model", "points"),
+        *("assumptions", "model", "points", "preprocessing"),
     ]
     max_deletions: int
     limit: int
@@ -65,6 +72,7 @@ class Proof(pd.DataFrame):
     assumptions: tuple[str, ...]
     model: ErasableModel
     points: Any
+    preprocessing: str
 
     @property
     def _constructor(self) -> Any:
@@ -101,7 +109,8 @@ class Proof(pd.DataFrame):
     def rerun(self) -> pd.Series:
         """Every witness checked by refitting the estimator itself: whether its recourse breaks.
 
-        One refit per distinct set, preprocessing frozen. Missing where there is no witness.
+        One refit per distinct set, preprocessing refitted or kept as the certificates say. Missing
+        where there is no witness.
         """
         broken = pd.Series(pd.NA, index=np.arange(len(self)), dtype="boolean")
         by_set: dict[tuple[Any, ...], list[int]] = {}
@@ -112,7 +121,8 @@ class Proof(pd.DataFrame):
             named = {"subjects" if self.unit == "subject" else "rows": list(members)}
             gone = self.model.rows.positions(**named)
             refits = Refits(self.model, take(self.points, recourses))
-            after = refits.without([gone], preprocessing="kept")[0]
+            kept: Kept = "kept" if self.preprocessing == "kept" else "refitted"
+            after = refits.without([gone], preprocessing=kept)[0]
             broken.iloc[recourses] = ~(after >= self.target)
         return broken.set_axis(self.index)
 
@@ -139,5 +149,8 @@ def made(frame: pd.DataFrame, upper: Array | Sequence[float], **attributes: Any)
     proof = Proof(frame)
     for name, value in {"upper": np.asarray(upper), **attributes}.items():
         object.__setattr__(proof, name, value)
-    object.__setattr__(proof, "assumptions", ASSUMPTIONS)
+    held = list(ASSUMPTIONS)
+    if proof.preprocessing == "kept":
+        held[1] = KEPT
+    object.__setattr__(proof, "assumptions", tuple(held))
     return proof

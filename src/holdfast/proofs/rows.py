@@ -25,8 +25,10 @@ def verdicts(
     ----------
     deletions : Deletions
         Of the recourses' scores.
-    margins, errors : (q,)
-        Score minus target; what rounding may hide, absolute.
+    margins : (q,)
+        Score minus target.
+    errors : (q,) or (q, budget + 1)
+        What may be hidden, absolute: by rounding, or by more the more is deleted.
     remainder : callable, optional
         From the boxes, what the formula may miss of a true effect; nothing where it is exact.
     """
@@ -41,11 +43,12 @@ def verdicts(
     for k in range(1, limit + 1):
         reached[:, k] = lists.reach(found, k)
     reached *= 1.0 + 1e-10
-    proof = margins[:, None] - errors[:, None] - 1e-9 * reached
+    hidden = errors[:, None] if errors.ndim == 1 else errors[:, : limit + 1]
+    proof = margins[:, None] - hidden - 1e-9 * reached
     result = by_bound(reached, proof, _touched_by_singular(deletions))
     result.boxes, result.missed = found, missed
     for j in np.flatnonzero((result.certified < budget) & ~result.singular).tolist():
-        Refined(deletions, found, lists, j, margins[j], errors[j], proof[j]).into(
+        Refined(deletions, found, lists, j, margins[j], hidden[j, 0], proof[j]).into(
             result, budget, deadline
         )
     result.singular |= (result.certified == lists.cap) & (result.attacked != lists.cap + 1)

@@ -60,11 +60,12 @@ def verdicts_by_subject(
         gains = np.maximum(direct + widths * excess, 0.0)
         bound[:, k] = np.partition(gains, count - k, axis=1)[:, -k:].sum(axis=1)
     bound *= 1.0 + 1e-9
-    result = by_bound(bound[:, : limit + 1], (margins - errors)[:, None], touched)
+    hidden = errors[:, None] if errors.ndim == 1 else errors[:, : limit + 1]
+    result = by_bound(bound[:, : limit + 1], margins[:, None] - hidden, touched)
     for j in np.flatnonzero((result.certified < budget) & ~touched).tolist():
         if time.monotonic() > deadline:
             break
-        _attack(result, deletions, units, direct[j], j, budget, float(margins[j] + errors[j]))
+        _attack(result, deletions, units, direct[j], j, budget, float(margins[j] + hidden[j, 0]))
     return result
 
 
