@@ -89,8 +89,22 @@ class Audit:
 
     @property
     def preprocessed(self) -> bool:
-        """Whether refits fit some preprocessing again, which proofs keep as it is."""
+        """Whether refits fit some preprocessing again."""
         return bool(self.curve["frozen"].notna().any())
+
+    @property
+    def through_preprocessing(self) -> float:
+        """How much of the headline's share is due to refitting the preprocessing."""
+        line = self.curve.loc[self.headline_at]
+        more = float(line["refitted"] - line["frozen"])
+        return more if np.isfinite(more) else 0.0
+
+    @property
+    def channels(self) -> list[str]:
+        """What of the preprocessing the attack's sets act through, in words."""
+        chosen = {name for names in self.plan.units for name in names}
+        acting = self.plan.notes.get("acting", {})
+        return list(dict.fromkeys(words for name, words in acting.items() if name in chosen))
 
     @property
     def headline(self) -> str:

@@ -54,8 +54,8 @@ LIMITS = (
     "It is a worst choice of people. Who asks for erasure is not chosen to do harm; what chance "
     "does is shown beside it.",
     "Shares are of the promised recourses that were valid when the audit was made.",
-    "A ceiling holds for this training table, this target and this preprocessing, and only while "
-    "no rows are added.",
+    "A ceiling holds for this training table, this target and these steps of preprocessing, "
+    "refitted, and only while no rows are added.",
     "A recourse that breaks is one the refitted model no longer scores at the target; whether the "
     "promise is kept nevertheless is for the institution to decide.",
 )
@@ -98,7 +98,8 @@ def summarised(audit: Any) -> AuditSummary:
             **{n: None if few else number(line[n]) for n in SHARES},  # type: ignore[arg-type]
             random_refits=audit.random_refits,
             ceiling=ceilings[k],
-            frozen=audit.preprocessed,
+            through_preprocessing=None if few else round(audit.through_preprocessing, 4),
+            channels=[] if few else audit.channels,
             refit_noise=None if few else audit.refit_noise,
             seeds=None if few or audit.seeds is None else _band(audit.seeds),
             quick=audit.quick,

@@ -32,8 +32,9 @@ def curve_table(
     table = table.join(random.set_axis(k, axis=0))
     ceiling = np.full(len(k), np.nan)
     if proof is not None:
-        known = np.arange(len(k)) <= proof.limit
-        ceiling[known] = np.asarray(proof.upper)[known]
+        if proof.preprocessing == "refitted":  # what is proven of it kept is no ceiling
+            known = np.arange(len(k)) <= proof.limit
+            ceiling[known] = np.asarray(proof.upper)[known]
         if plan.upper is not None:
             ceiling = np.fmin(ceiling, plan.upper)
     # that nothing breaks more than everything is no finding
@@ -67,9 +68,10 @@ def critical_table(
         rows = units.rows([number[member]])
         alone = float("nan")
         if deletions is not None:
-            alone = float(np.mean(deletions.effect_at(rows) > promises.margins))
-        lines.append((name_of(member), len(rows), first[member], times[member], alone))
-    columns = ["id", "rows", "first_at", "budgets", "breaks_alone"]
+            alone = float(np.mean(~(promises.margins - deletions.effect_at(rows) >= 0)))
+        channel = plan.notes.get("acting", {}).get(member, "its label and leverage")
+        lines.append((name_of(member), len(rows), first[member], times[member], alone, channel))
+    columns = ["id", "rows", "first_at", "budgets", "breaks_alone", "acts_through"]
     return pd.DataFrame(lines, columns=columns)
 
 

@@ -25,6 +25,11 @@ def headline(audit: Any, ceiling: float | None) -> str:
             f"Without {people(k, audit.unit)} of {audit.counts['units']:,} the model could not be "
             f"refitted: nothing is confirmed about {q:,} promised recourses."
         ]
+    if audit.through_preprocessing > 0.005:
+        through = ", ".join(audit.channels) or "what refitting the preprocessing changes"
+        said.append(
+            f"{100 * audit.through_preprocessing:.0f} points of this act through {through}."
+        )
     if audit.quick:
         said.insert(0, "A first answer: a quick search, nothing proven.")
     if audit.seeds is not None and audit.seeds.draws:
@@ -39,10 +44,10 @@ def headline(audit: Any, ceiling: float | None) -> str:
         )
     if ceiling is not None:
         any_ = people(k, audit.unit) if k > 1 else f"single {people(1, audit.unit)[2:]}"
-        frozen = ", with the preprocessing kept" if audit.preprocessed else ""
-        said.append(f"Proven{frozen}: no {any_} can break more than {at_most(ceiling)}.")
+        said.append(f"Proven: no {any_} can break more than {at_most(ceiling)}.")
     elif audit.proof is not None:
-        said.append(f"No ceiling is proven for {people(k, audit.unit)}.")
+        whole = ", preprocessing refitted" if audit.proof.preprocessing == "kept" else ""
+        said.append(f"No ceiling is proven for {people(k, audit.unit)}{whole}.")
     if np.isfinite(line["random"]):
         said.append(
             f"As many at random break {percent(line['random'])} on average "

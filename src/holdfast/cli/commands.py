@@ -194,8 +194,8 @@ def _failures(result: Any, settings: Settings) -> list[str]:
         )
     if unproven is not None:
         ceiling, said = result.ceiling(unproven[1]), "nothing is proven"
-        if ceiling is not None:  # it is about the preprocessing kept: refits may show more
-            ceiling = max(ceiling, result.share_broken(unproven[1]))
+        if ceiling is not None:
+            ceiling = max(ceiling, result.share_broken(unproven[1]))  # solvers stop short of it
             said = f"the proven ceiling is {at_most(ceiling, 1)}"
         if ceiling is None or ceiling > unproven[0]:
             failed.append(

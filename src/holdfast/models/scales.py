@@ -180,7 +180,11 @@ class Scales:
     def _outermost(self, f: int) -> Positions:
         column = self.columns[f]
         sizes = np.abs(column.values) if column.kind == "largest" else column.values
-        ends = (np.nanmax(sizes),) if column.kind == "largest" else (np.nanmin(sizes), np.nanmax(sizes))
+        ends = (
+            (np.nanmax(sizes),)
+            if column.kind == "largest"
+            else (np.nanmin(sizes), np.nanmax(sizes))
+        )
         held = [np.flatnonzero(sizes == end) for end in ends]
         return np.concatenate([rows for rows in held if rows.size == 1] or [np.zeros(0, np.intp)])
 
@@ -288,7 +292,9 @@ def _deviation_bounds(column: Column, kept: Any, k: int) -> tuple[float, float]:
         left = np.concatenate([free[low[where] : free.size - (j - low[where])], fixed])
         least = min(least, float(np.var(left)))
         runs = first[j:] - first[:-j], second[j:] - second[:-j]
-        most = max(most, float(_variance(np.array(m - j), total[0] - runs[0], total[1] - runs[1]).max()))
+        most = max(
+            most, float(_variance(np.array(m - j), total[0] - runs[0], total[1] - runs[1]).max())
+        )
     return np.sqrt(max(least, 0.0)), np.sqrt(most)
 
 
@@ -321,9 +327,7 @@ def _quantile_bounds(column: Column, kept: Any, k: int) -> tuple[float, float]:
             low = int(np.floor(h))
             high = min(low + 1, ordered.size - j - 1)
             g = h - low
-            ends.append(
-                [(1 - g) * ordered[low + s] + g * ordered[high + s] for s in (0, j)]
-            )
+            ends.append([(1 - g) * ordered[low + s] + g * ordered[high + s] for s in (0, j)])
         least = min(least, ends[1][0] - ends[0][1])
         most = max(most, ends[1][1] - ends[0][0])
     return float(max(least, 0.0)), float(most)
@@ -346,9 +350,7 @@ def scales_of(transformer: Any, X: Any, features: Array, intercept: bool) -> Sca
     names = list(map(str, X.columns)) if isinstance(X, pd.DataFrame) else _numbered(X.shape[1])
     table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(X)
     cells = [table.iloc[:, i].to_numpy() for i in range(table.shape[1])]
-    given = [
-        Column(c, name=n, source=i) for i, (c, n) in enumerate(zip(cells, names, strict=True))
-    ]
+    given = [Column(c, name=n, source=i) for i, (c, n) in enumerate(zip(cells, names, strict=True))]
     found = _through(transformer, given)
     if found is None or len(found) != features.shape[1]:
         return None
@@ -421,7 +423,9 @@ def _places(chosen: Any, names: list[Any]) -> list[int] | None:
         return np.flatnonzero(some).tolist()
     if some.dtype.kind in "iu":
         return [int(i) % len(names) for i in some.tolist()]
-    return [names.index(c) for c in some.tolist()] if all(c in names for c in some.tolist()) else None
+    return (
+        [names.index(c) for c in some.tolist()] if all(c in names for c in some.tolist()) else None
+    )
 
 
 def _scaled(columns: list[Column], kind: str, centred: bool, **more: Any) -> list[Column] | None:
@@ -449,8 +453,10 @@ def _robust(step: RobustScaler, columns: list[Column]) -> list[Column] | None:
 
 
 def _imputed(step: SimpleImputer, columns: list[Column]) -> list[Column] | None:
-    gaps = [pd.isna(c.values) if pd.isna(step.missing_values) else c.values == step.missing_values
-            for c in columns]
+    gaps = [
+        pd.isna(c.values) if pd.isna(step.missing_values) else c.values == step.missing_values
+        for c in columns
+    ]
     if any(np.any(g) for g in gaps) and step.strategy != "constant":
         return None
     if step.add_indicator and any(np.any(g) for g in gaps):

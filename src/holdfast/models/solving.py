@@ -83,9 +83,7 @@ def _fitted_front(model: Any, X: Any, y: Any) -> Preprocessing:
         raise HoldfastError(f"the preprocessing cannot be refitted: {failure}") from failure
 
 
-def whole_scores(
-    model: Any, points: Any
-) -> Callable[[Sequence[Positions]], Array] | None:
+def whole_scores(model: Any, points: Any) -> Callable[[Sequence[Positions]], Array] | None:
     """Scores without each set, everything refitted, by the model's own algebra; else ``None``.
 
     That is where refitting the preprocessing re-weights the penalty and does nothing more
@@ -120,8 +118,15 @@ def whole_scores(
     return without
 
 
-def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array]:
-    """The drop of every score when rows go and everything is refitted; ∞ where one is gone."""
+def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array] | None:
+    """The drop of every score when rows go and everything is refitted; ∞ where one is gone.
+
+    ``None`` where refitting the preprocessing changes nothing: without a penalty.
+    """
+    scales = model.scales
+    if scales is not None and scales.rarest > scales.n and scales.covers(model.queries(points)):
+        if model.form(str(model.can.form)).strength == 0:
+            return None
     before, quick = model.scores(points), whole_scores(model, points)
 
     def effect(rows: Positions) -> Array:

@@ -274,6 +274,7 @@ def trade_off(found: HardeningPart) -> Figure | None:
         "regularise": ("^--", RANDOM),
         "private": ("x", MUTED),
         "robust-recourse": ("d", ATTACK),
+        "robust-preprocessing": ("P", PROOF),
     }
 
     def draw(ax: Any) -> None:

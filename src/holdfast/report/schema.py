@@ -97,7 +97,10 @@ class HeadlinePart(Part):
     random_high: float | None
     random_refits: int = Field(description="how many of the random draws were refitted")
     ceiling: float | None = Field(description="proven, in steps of 10 recourses")
-    frozen: bool = Field(description="whether the ceiling is for preprocessing kept as it is")
+    through_preprocessing: float | None = Field(
+        description="how much of it is due to refitting the preprocessing"
+    )
+    channels: list[str] = Field(description="what of the preprocessing the attack acts through")
     refit_noise: float | None = Field(
         description="share a refit breaks with nobody erased; 0 mostly"
     )

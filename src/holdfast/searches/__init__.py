@@ -161,6 +161,9 @@ def _plan(
     sets = _checked_sets(result.sets, budget, len(units), name)
     q, outcome = promises.kept.size, attack.objective == "outcome"
     notes: dict[str, Any] = {"options": options, **result.notes}
+    acting = getattr(attack, "acting", None)
+    if acting is not None:
+        notes["acting"] = {units.names[u]: words for u, words in acting.channels.items()}
     if time.monotonic() > attack.deadline:
         notes["out of time"] = True
     predicted = np.array([attack.broken(s) / q for s in sets])

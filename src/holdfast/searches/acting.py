@@ -67,8 +67,10 @@ def _by_scales(model: ErasableModel, promises: Promises, units: Units) -> Acting
     lost = _last_of_a_category(model, promises, units)
     if core.strength == 0:
         return Acting(list(lost)[:MOST], dict(lost))
-    factors = scales.singles() if units.single else scales.factors(
-        [units.rows([u]) for u in range(len(units))]
+    factors = (
+        scales.singles()
+        if units.single
+        else scales.factors([units.rows([u]) for u in range(len(units))])
     )
     if units.single:
         factors = factors[units.order]
@@ -87,9 +89,7 @@ def _by_scales(model: ErasableModel, promises: Promises, units: Units) -> Acting
     return Acting([*lost, *order][:MOST], {**channels, **lost})
 
 
-def _last_of_a_category(
-    model: ErasableModel, promises: Promises, units: Units
-) -> dict[int, str]:
+def _last_of_a_category(model: ErasableModel, promises: Promises, units: Units) -> dict[int, str]:
     """Units without which some promise cannot be scored any more."""
     scales = model.scales
     assert scales is not None

@@ -50,8 +50,10 @@ class Attack(Protocol):
     objective: str
     #: whether a sweep costs so much that a search should not ask for hundreds
     costly: bool
-    #: whether a sweep values all candidates by the same algebra that values sets
+    #: whether a sweep values all candidates, not leaders only
     sweeps_all: bool
+    #: whether it values them exactly as sets are valued
+    exact_sweeps: bool
     #: when a search should come to an end, by :func:`time.monotonic`
     deadline: float
     #: told how much of a search is done, and how much there is
@@ -112,6 +114,7 @@ class Watched:
     """An attack that is in no hurry, and whose progress nobody watches, until a search says so."""
 
     deadline = math.inf
+    exact_sweeps = False
     tell: Callable[[int, int], None] = staticmethod(lambda done, total: None)
 
 
@@ -142,6 +145,7 @@ class AlgebraAttack(Watched):
         self.outcome, self.margins, self.units = outcome, margins, units
         self.objective, self._threads = objective, threads
         self.sweeps = Sweeps(self._maximised(), units, threads)
+        self.exact_sweeps = self.sweeps.deletions.whole is None
 
     def _maximised(self) -> Deletions:
         """The functionals whose change is damage."""

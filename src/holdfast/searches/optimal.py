@@ -43,7 +43,7 @@ def optimal(
     if not isinstance(time_limit, Real) or not time_limit >= 0:
         raise HoldfastError(f"time_limit must be a number of seconds, got {time_limit!r}")
     deadline = time.monotonic() + float(time_limit)
-    exact = attack.sweeps_all
+    exact = attack.exact_sweeps
     n = len(attack.units)
     most = float(attack.margins.size) if attack.objective == "outcome" else math.inf
     sets: list[list[int]] = [[]]
@@ -76,7 +76,7 @@ def _enumerated(
 ) -> tuple[list[int], float | None]:
     """The worst set of ``k`` units, and its value; ``None`` if time ran out first."""
     champion, value = start, attack.value(start)
-    by_sweep = attack.sweeps_all
+    by_sweep = attack.exact_sweeps
     for chosen in itertools.combinations(range(len(attack.units)), k - 1 if by_sweep else k):
         if time.monotonic() > deadline:
             return champion, None

@@ -16,6 +16,7 @@ from holdfast.audits.hardening.mitigations import (
     honour,
     margin,
     regularise,
+    robust_preprocessing,
     robust_recourse,
     uniform,
 )
@@ -36,6 +37,7 @@ MITIGATIONS: dict[str, Callable[..., list[Mitigation]]] = {
     "regularise": regularise,
     "private": private,
     "robust-recourse": robust_recourse,
+    "robust-preprocessing": robust_preprocessing,
 }
 
 

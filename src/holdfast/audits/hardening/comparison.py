@@ -207,7 +207,7 @@ def _certified_share(made: Mitigation, case: Comparison) -> float:
         )
     except HoldfastError:
         return float("nan")
-    if proof.limit == 0:
+    if proof.limit == 0 or proof.preprocessing == "kept":
         return float("nan")
     return float((proof["certified"] >= case.survive).mean())
 

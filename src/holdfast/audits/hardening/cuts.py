@@ -81,6 +81,8 @@ class Cuts:
                 own = self._at_people.effect_at(gone)
             except SingularDeletionError:
                 return None
+            if not (np.isfinite(drop).all() and np.isfinite(own).all()):  # a category is gone
+                return None
             return self._keep(key, gone, self._probed - drop, self.scores_now - own)
         return self.seen[key]
 

@@ -123,7 +123,7 @@ def _certified(
         return np.zeros(len(given), dtype=bool)
     proof = certify(model, given, target, survive, unit=unit)
     sure: Mask = np.array(proof["certified"] >= survive)
-    return sure
+    return sure if proof.preprocessing == "refitted" else np.zeros(len(given), dtype=bool)
 
 
 # cutting planes -----------------------------------------------------------------------------
@@ -342,7 +342,8 @@ def _has_certificates(
         return True
     one = given.take(np.flatnonzero(given.valid.to_numpy())[:1])
     try:
-        return certify(model, one, target, survive, unit=unit).limit >= survive
+        proof = certify(model, one, target, survive, unit=unit)
+        return proof.limit >= survive and proof.preprocessing == "refitted"
     except HoldfastError:
         return False
 

@@ -10,6 +10,13 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    RobustScaler,
+    StandardScaler,
+)
 
 from holdfast.algebra.units import Units
 from holdfast.audits.hardening.comparison import Comparison, Mitigation, promised
@@ -25,6 +32,8 @@ from holdfast.shared_state import quiet
 
 #: how much stronger each step of the regularisation path is
 STRONGER = (10.0, 100.0, 1000.0)
+#: categories of fewer rows are merged by robust preprocessing
+MERGED = 10
 #: which parameter of an estimator is the strength of its penalty
 PENALTIES: dict[type, str] = {
     Ridge: "alpha",
@@ -83,8 +92,6 @@ def margin(case: Comparison) -> list[Mitigation]:
     given = found.given
     short = ~given.valid.to_numpy()
     note = found.method
-    if case.model.preprocessing is not None and found.proven:
-        note += "; proven with the preprocessing kept, tried by attacks with it refitted"
     if short.any():
         note += f"; {int(short.sum())} people have none: {given.reason[short].iloc[0]}"
     made = promised("margin", f"survive={case.survive}", case.model, given, case, note=note)
@@ -145,6 +152,25 @@ def _stronger(model: ErasableModel, factor: float) -> tuple[Any, str]:
     raise UnsupportedModelError(
         f"it is not known which parameter of {type(last).__name__} makes it steadier"
     )
+
+
+def robust_preprocessing(case: Comparison) -> list[Mitigation]:
+    """Scales that no single row moves, and rare categories merged."""
+    estimator = clone(case.model.estimator)
+    changed, names = {}, []
+    for name, step in estimator.get_params(deep=True).items():
+        if type(step) in (StandardScaler, MinMaxScaler, MaxAbsScaler):
+            changed[name] = RobustScaler()
+            names.append("robust scaler")
+        elif type(step) is OneHotEncoder and step.drop is None and step.min_frequency is None:
+            merged = {"min_frequency": MERGED, "handle_unknown": "infrequent_if_exist"}
+            changed[name] = clone(step).set_params(**merged)
+            names.append(f"categories under {MERGED} rows merged")
+    if not changed:
+        raise UnsupportedModelError("there is no scaler and no one-hot encoder to replace")
+    model = _refitted(case.model, estimator.set_params(**changed))
+    setting = ", ".join(dict.fromkeys(names))
+    return [promised("robust-preprocessing", setting, model, case.recourse(model), case)]
 
 
 def _refitted(model: ErasableModel, estimator: Any) -> ErasableModel:

@@ -92,9 +92,9 @@ class Hardening:
     def _proven(self, line: Any, any_k: str, shared: bool) -> str:
         count = f"{len(self.mitigations[line['mitigation']].points):,} "
         count = "all " if shared else count
-        frozen = ""
+        whole = ""
         if self.case.model.preprocessing is not None:
-            frozen = " with the preprocessing kept, and confirmed by attacks with it refitted"
+            whole = " with the preprocessing refitted"
         served = ""
         if line["served"] < 1:
             most = "At most " if shared else ""
@@ -102,7 +102,7 @@ class Hardening:
         asked = f"Asking people for {_more(line['extra_cost'])} more (median) makes"
         if line["extra_cost"] < 0.0005:
             asked = "At no extra cost (median), another choice of changes makes"
-        return f"{asked} 100 % of {count}recourses survive {any_k}, proven{frozen}.{served}"
+        return f"{asked} 100 % of {count}recourses survive {any_k}, proven{whole}.{served}"
 
     def part(self) -> HardeningPart:
         """What may be shared of it."""
