@@ -215,7 +215,8 @@ def test_most_refits_are_by_our_own_solver(monkeypatch):
         LogisticRegression, "fit", lambda *a, **o: fits.append(1) or honest(*a, **o)
     )
     result = hf.audit(model, given, max_deletions=5, draws=10, erasures=12)
-    assert len(fits) <= 5 + 3 + 4  # the curve, the worst at 12 erasures, and Φ of the closed form
+    # the curve, the worst at 12 erasures, Φ of the closed form, and without whoever moves a scale
+    assert len(fits) <= 5 + 3 + 4 + 3
     assert result.refits["estimator"] <= 8
     assert result.refits["solver"] >= 30
     said = result.to_html()

@@ -100,11 +100,12 @@ def test_larger_overshoots_where_scores_are_not_linear():
     found = margins(model, people, target, 1)
     given = found.given
     assert found.method == "overshoot"
-    assert found.proven
+    assert not found.proven  # certificates keep the scaler, which a refit does not
     fine = given.valid.to_numpy() & found.certified
     assert fine.mean() > 0.8
-    proof = hf.certify(model, given, target, 1)
-    assert (proof["certified"].to_numpy()[fine] >= 1).all()
+    for row in range(0, 150, 7):
+        after = model.without([row]).scores(given.points[fine])
+        assert np.mean(after < target) < 0.05
     base = hf.find_recourse(model, people, target=target)
     assert given.cost[fine].median() >= base.cost[fine].median()
 
@@ -234,13 +235,15 @@ def test_what_is_proven_is_confirmed_with_the_preprocessing_refitted():
     table = loans(200)
     X = table[["age", "income", "savings", "job"]].astype({"job": object})
     labels = labels_for("ridge", table["merit"], None)
-    model = hf.erasable(fit_kind("ridge", X, labels), X, labels.values)
-    found = hf.harden(model, X[:60], survive=2, mitigations=["margin"], actionability="infer")
-    line = found.table.iloc[0]
-    assert line["proven"]
-    assert line["survive"] == 1.0
-    assert line["certified"] == 1.0
-    assert "with the preprocessing kept" in found.recommendation
+    for table, proven in ((X.fillna({"income": 3000.0}), True), (X, False)):  # gaps: filled anew
+        model = hf.erasable(fit_kind("ridge", table, labels), table, labels.values)
+        options = {"mitigations": ["margin"], "actionability": "infer"}
+        found = hf.harden(model, table[:60], survive=2, **options)
+        line = found.table.iloc[0]
+        assert line["proven"] == proven
+        assert ("proven with the preprocessing refitted" in found.recommendation) == proven
+        assert (line["certified"] == 1.0) == proven
+        assert line["survive"] >= (1.0 if proven else 0.95)
 
 
 def test_nobody_is_promised_what_is_not_proven():
@@ -344,7 +347,8 @@ def test_plot_and_json():
 
 def test_the_command_and_the_section(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    write_loans(tmp_path)
+    table = write_loans(tmp_path).fillna({"income": 3000.0})
+    table.drop(columns="repaid").to_csv("merit.csv", index=False)
     base = [*MERIT, "--survive", "2", "--mitigation", "margin", "--mitigation", "uniform"]
     quick = ["--max-deletions", "2", "--draws", "2"]
     assert run(["harden", *base, "--html", "h.html", "--out", "hard.csv", "--json"]) == 0

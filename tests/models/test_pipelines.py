@@ -80,11 +80,17 @@ def test_frozen_preprocessing_is_what_the_algebra_predicts(final, loans):
     frozen = model.without(rows, refit_preprocessing=False)
     tolerance = EXACT if model.exact else 0.02
     true = model.scores(Q) - frozen.scores(Q)
-    assert relative_error(model.deletions(Q).effect(rows), true) < tolerance
+    kept = {"preprocessing": "kept"}
+    assert relative_error(model.deletions(Q, **kept).effect(rows), true) < tolerance
     slopes = model.score_gradients(Q) - frozen.score_gradients(Q)
-    predicted = model.deletions(Q, of="gradients").effect(rows)
+    predicted = model.deletions(Q, of="gradients", **kept).effect(rows)
     assert predicted.shape == (12, 4)
     assert relative_error(predicted, slopes.to_numpy()) < tolerance
+    whole = model.without(rows)
+    true = model.scores(Q) - whole.scores(Q)
+    assert relative_error(model.deletions(Q).effect(rows), true) < max(1e-6, tolerance)
+    slopes = model.score_gradients(Q) - whole.score_gradients(Q)
+    assert relative_error(model.deletions(Q, of="gradients").effect(rows), slopes) < 1e-6
 
 
 def test_without_refits_the_preprocessing_by_default(loans):
@@ -177,7 +183,10 @@ def test_behind_other_transformers_scores_and_deletions_still_work(rng):
     with pytest.raises(hf.UnsupportedModelError, match="QuantileTransformer.*pass through: .*PCA"):
         model.score_gradients(X)
     true = model.scores(X) - model.without([1, 2], refit_preprocessing=False).scores(X)
-    assert relative_error(model.deletions(X).effect([1, 2]), true) < EXACT
+    kept = model.deletions(X, preprocessing="kept")
+    assert relative_error(kept.effect([1, 2]), true) < EXACT
+    whole = model.scores(X) - model.without([1, 2]).scores(X)
+    assert relative_error(model.deletions(X).effect([1, 2]), whole) < EXACT
 
 
 def test_nan_is_an_error_only_where_the_pipeline_rejects_it(loans):

@@ -303,7 +303,8 @@ def test_what_remains_after_erasures(rng):
     left = proof.after(2)
     shorter = hf.certify(model.without(gone), found, 150.0, max_deletions=6)
     assert (left["certified"] <= shorter["certified"]).all()
-    assert "frozen" in " ".join(proof.assumptions)
+    assert proof.preprocessing == "refitted"  # there is none
+    assert "the preprocessing is refitted" in " ".join(proof.assumptions)
     assert "Assumes" in proof.summary()
     with pytest.raises(hf.HoldfastError, match="erased must be"):
         proof.after(-1)

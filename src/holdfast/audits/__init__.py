@@ -29,6 +29,7 @@ from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refits import Progress, Refits, broken, shares_broken, small_matrices
 from holdfast.proofs import certify as prove
+from holdfast.proofs.whole import joint_ceiling
 from holdfast.recourse import target_of
 from holdfast.recourse.promises import Promises, judged
 from holdfast.recourse.result import Recourse
@@ -173,6 +174,11 @@ def audit(
                 time_limit=seconds,
                 random_state=rng,
             )
+            joint = joint_ceiling(
+                model, promises, units, plan.max_deletions, min(JOINT_SECONDS, clock.left), rng
+            )
+            if joint is not None:
+                plan.upper = joint if plan.upper is None else np.fmin(plan.upper, joint)
             tell("certificates", 1, 1)
         chance = None
         if erasures is not None and clock.allows("what is likely"):

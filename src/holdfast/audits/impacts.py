@@ -14,8 +14,9 @@ from holdfast.algebra.rows import Array, Positions, as_text
 from holdfast.algebra.threads import one_blas_thread
 from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
-from holdfast.models.refits import Refits, scores_or_nan, small_matrices
+from holdfast.models.refits import Refits, small_matrices
 from holdfast.models.refits import broken as broken_by
+from holdfast.models.solving import scores_or_nan
 from holdfast.recourse import find_recourse
 from holdfast.recourse.inference import is_category
 from holdfast.recourse.promises import judged

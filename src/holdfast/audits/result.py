@@ -95,8 +95,8 @@ class Audit:
     @property
     def through_preprocessing(self) -> float:
         """How much of the headline's share is due to refitting the preprocessing."""
-        line = self.curve.loc[self.headline_at]
-        more = float(line["refitted"] - line["frozen"])
+        share, kept = (self.curve[name].iloc[self.headline_at] for name in ("refitted", "frozen"))
+        more = float(share) - float(kept)
         return more if np.isfinite(more) else 0.0
 
     @property

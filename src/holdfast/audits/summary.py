@@ -278,7 +278,8 @@ def _agreement(table: pd.DataFrame | None) -> list[AgreementPart] | None:
     if table is None:
         return None
     rows = [row for row in table.to_dict(orient="records") if row["recourses"] >= FEWEST]
-    return [AgreementPart.model_validate(row) for row in rows if np.isfinite(row["refitted"])]
+    known = [row for row in rows if np.isfinite([row["predicted"], row["refitted"]]).all()]
+    return [AgreementPart.model_validate(row) for row in known]
 
 
 def _certificates(audit: Any) -> CertificatePart | None:

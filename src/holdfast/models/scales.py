@@ -180,11 +180,9 @@ class Scales:
     def _outermost(self, f: int) -> Positions:
         column = self.columns[f]
         sizes = np.abs(column.values) if column.kind == "largest" else column.values
-        ends = (
-            (np.nanmax(sizes),)
-            if column.kind == "largest"
-            else (np.nanmin(sizes), np.nanmax(sizes))
-        )
+        ends = [np.nanmax(sizes)]
+        if column.kind == "range":
+            ends.append(np.nanmin(sizes))
         held = [np.flatnonzero(sizes == end) for end in ends]
         return np.concatenate([rows for rows in held if rows.size == 1] or [np.zeros(0, np.intp)])
 

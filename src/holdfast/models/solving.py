@@ -124,9 +124,9 @@ def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array] | None
     ``None`` where refitting the preprocessing changes nothing: without a penalty.
     """
     scales = model.scales
-    if scales is not None and scales.rarest > scales.n and scales.covers(model.queries(points)):
-        if model.form(str(model.can.form)).strength == 0:
-            return None
+    free = scales is not None and model.form(str(model.can.form)).strength == 0
+    if free and scales.rarest > scales.n and scales.covers(model.queries(points)):
+        return None
     before, quick = model.scores(points), whole_scores(model, points)
 
     def effect(rows: Positions) -> Array:

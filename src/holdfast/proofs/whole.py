@@ -8,13 +8,14 @@ re-weighted the parameters are :math:`(I_S + D)^{-1} b_S`, :math:`I_S = I − U_
 
 .. math:: effect_{whole}(S) = effect_{kept}(S) + Σ_f α δ_f θ_{S,f}\; w (I_S + D)^{-1} τ_f .
 
-Over all ``S`` of ``k`` rows :math:`|δ_f| ≤ \bar δ_f` by order statistics;
-:math:`‖U_SᵀU_S − D‖ ≤ e = h + ν \max_f \bar δ_f` with ``h`` as for logistic regression and
-:math:`ν = ‖Tᵀ R T‖ ≤ 1`; and :math:`|θ_f − θ_{S,f}| ≤ ‖τ_f‖ \sqrt h ‖r_S‖ / (1 − h)`. Hence the
-sum is at most
+Over all ``S`` of ``k`` rows :math:`|δ_f| ≤ \bar δ_f` by order statistics. With ``h`` the sum of the
+largest leverages, :math:`ν = ‖Tᵀ R T‖ ≤ 1`, :math:`e = h + ν \max_f \bar δ_f`, and
+:math:`c_k, g_{f,k}, r_k` the lengths of the ``k`` largest entries of :math:`U w`,
+:math:`U τ_f` and the residuals, :math:`P_{SS} ≽ 1 − h` gives
 
-.. math:: Σ_f α \bar δ_f \left(|θ_f| + \tfrac{‖τ_f‖\sqrt h}{1−h} ‖r‖_k\right)
-          \left(|w τ_f| + ‖w‖ ‖τ_f‖ \tfrac{e}{1−e}\right),
+.. math:: |w (I_S + D)^{-1} τ_f| ≤ |w τ_f| + \frac{c_k g_{f,k}}{1−h}
+          + \frac{‖w‖ ‖τ_f‖ ν \max \bar δ}{(1−h)(1−e)},
+          \qquad |θ_{S,f}| ≤ |θ_f| + \frac{g_{f,k} r_k}{1−h},
 
 which is taken off every margin. A few rows may move a scale a lot, all others hardly: so sets are
 told apart by which of those few they have. Without them the pipeline is refitted, and the bound is
@@ -25,24 +26,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from holdfast.algebra.boxes import hat_row_sums
-from holdfast.algebra.rows import Array, Positions
+from holdfast.algebra.rows import Array, Positions, take
 from holdfast.algebra.units import Units
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.refits import scores_or_nan
 from holdfast.models.scales import Scales
+from holdfast.models.solving import scores_or_nan
 from holdfast.proofs.candidates import Verdicts
+from holdfast.recourse.promises import Promises
+from holdfast.searches.attack import AlgebraAttack
+from holdfast.searches.optimal import optimal
 
 #: units that are told apart at most, and the penalty's move from which a unit may be one
-FEW, MOVES = 5, 0.02
-
-#: sets of them at most
-SETS = 40
+FEW, MOVES = 3, 0.2
 
 #: model, its points, their margins, what to take off by number of deletions, its units, budget
 Judge = Callable[[ErasableModel, Any, Array, Array, Units, int], Verdicts]
@@ -79,16 +80,46 @@ def for_the_whole(
     return found
 
 
+def joint_ceiling(
+    model: ErasableModel, promises: Promises, units: Units, budget: int, seconds: float, rng: Any
+) -> Array | None:
+    """The share any ``k`` deletions can break together, proven, (budget + 1,); ``None``: unknown.
+
+    The bound for the preprocessing kept, with what refitting it may add taken off every margin.
+    """
+    points, margins = promises.kept_points, promises.margins
+    if model.preprocessing is None or not covered(model, points):
+        return None
+    scales = model.scales
+    assert scales is not None
+    if _movers(model, scales, units) or scales.rarest <= budget:
+        return None
+    taken = _taken_off(model, points, np.zeros(margins.size), units, [], budget)
+    known = np.flatnonzero(np.isfinite(taken).all(axis=0))
+    room = margins - taken[:, known[-1]]
+    fine = room > 0
+    if known[-1] == 0 or not fine.any():
+        return None
+    kept = model.deletions(take(points, np.flatnonzero(fine)), preprocessing="kept")
+    attack = AlgebraAttack(kept, room[fine], units)
+    upper = np.full(budget + 1, np.nan)
+    found = optimal(attack, int(known[-1]), rng, seconds)[1] + float(np.sum(~fine))
+    upper[: len(found)] = found / margins.size
+    upper[0] = 0.0
+    return upper
+
+
 def _movers(model: ErasableModel, scales: Scales, units: Units) -> list[int]:
     """The units that move a penalty most."""
     if model.form(str(model.can.form)).strength == 0:
         return []
-    factors = (
-        scales.singles()[units.order]
-        if units.single
-        else scales.factors([units.rows([u]) for u in range(len(units))])
-    )
-    moved = np.abs(factors - 1.0).max(axis=1, initial=0.0)
+
+    def moves() -> Array:
+        sets = [] if units.single else [units.rows([u]) for u in range(len(units))]
+        factors = scales.singles()[units.order] if units.single else scales.factors(sets)
+        return np.asarray(np.abs(factors - 1.0).max(axis=1, initial=0.0))
+
+    moved = _known(model, ("moves", units.unit), moves)
     order = np.argsort(-moved, kind="stable")[:FEW]
     return [int(u) for u in order if moved[u] > MOVES]
 
@@ -110,7 +141,7 @@ def _without(
         return
     rows = units.rows(gone)
     try:
-        fresh = model.without(rows)
+        fresh = _known(model, ("without", *rows.tolist()), lambda: model.without(rows))
     except HoldfastError:  # it cannot be refitted at all
         found.certified = np.minimum(found.certified, len(gone) - 1)
         return
@@ -170,26 +201,48 @@ def _taken_off(
     along, lengths = np.abs(W @ T.T), np.linalg.norm(W, axis=1)
     reach = np.linalg.norm(T, axis=1)
     share = float(np.linalg.norm((T.T * penalty) @ T, 2))
-    leverage = np.sort(1.0 - kept.diagonal)[::-1]
-    squares = np.sort(kept.residuals**2)[::-1]
+    rows = units.rows(stay)
+    free = np.setdiff1d(np.arange(kept.rows.n), rows)
+    leverage = np.sort(1.0 - kept.diagonal[free])[::-1]
+    residuals = _largest(kept.residuals[None, free])[0]
     sizes = np.sort(units.sizes)[::-1]
     most = int(sizes[:budget].sum())
-    sums = hat_row_sums(kept, min(most, kept.rows.n))
-    rows = units.rows(stay)
+    over_rows = _largest(T @ kept.factor[free].T, most)
+    over_points = np.concatenate(
+        [
+            _largest(kept.functionals(slice(at, at + 256))[:, free], most)
+            for at in range(0, len(W), 256)
+        ]
+    )
     for k in range(1, budget + 1):
-        many = int(sizes[:k].sum())
-        low, high = scales.interval(many, rows)
+        many = min(int(sizes[:k].sum()), free.size)
+        key = ("interval", many, *rows.tolist())
+        low, high = _known(model, key, partial(scales.interval, many, rows))
         moved = np.maximum(1.0 - low, high - 1.0)
-        h = min(float(leverage[:many].sum()), float(sums[min(many, len(sums) - 1)]))
-        e = h + share * float(moved.max(initial=0.0))
-        if not e < 1.0:
+        h, widest = float(leverage[:many].sum()), share * float(moved.max(initial=0.0))
+        if not h + widest < 1.0:
             taken[:, k:] = np.inf
             break
-        shift = reach * np.sqrt(h * squares[:many].sum()) / (1.0 - h)
-        each = penalty * moved * (theta + shift)
-        extra = along @ each + lengths * float(reach @ each) * e / (1.0 - e)
+        g, c, r = over_rows[:, many - 1], over_points[:, many - 1], residuals[many - 1]
+        each = penalty * moved * (theta + g * r / (1.0 - h))
+        extra = along @ each + c * float(g @ each) / (1.0 - h)
+        extra += lengths * float(reach @ each) * widest / ((1.0 - h) * (1.0 - h - widest))
         taken[:, k] += extra * (1.0 + 1e-9)
     return taken
+
+
+def _largest(entries: Array, most: int | None = None) -> Array:
+    """The lengths of the 1, 2, … largest entries of every line."""
+    squares = -np.sort(-(entries**2), axis=1)[:, :most]
+    return np.asarray(np.sqrt(np.cumsum(squares, axis=1)))
+
+
+def _known(model: ErasableModel, key: Any, compute: Callable[[], Any]) -> Any:
+    """What depends on the rows alone, worked out once."""
+    memory = model.rows.memory.setdefault("whole", {})
+    if key not in memory:
+        memory[key] = compute()
+    return memory[key]
 
 
 def _categories(scales: Scales, Z: Array, units: Units, found: Verdicts) -> None:

@@ -1,9 +1,10 @@
 """An attack on a whole pipeline: what is erased is refitted for, transformers included.
 
-Few units act through the preprocessing (:mod:`holdfast.searches.acting`). For the others the algebra
-with the preprocessing kept is right to within what a search can tell apart. So a set of deletions is
-taken apart: the pipeline is refitted without those of its members that act through it, and the others
-are deleted from *that* model, by its own attack. Values of sets are those of the whole pipeline.
+Few units act through the preprocessing (:mod:`holdfast.searches.acting`). For the others the
+algebra with the preprocessing kept is right to within what a search can tell apart. So a set of
+deletions is taken apart: the pipeline is refitted without those of its members that act through it,
+and the others are deleted from *that* model, by its own attack. Values of sets are those of the
+whole pipeline.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from holdfast.algebra.sweeps import Sweep
 from holdfast.algebra.units import Units
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.refits import scores_or_nan
+from holdfast.models.solving import scores_or_nan
 from holdfast.recourse.promises import Promises
 from holdfast.searches.acting import Acting
 from holdfast.searches.attack import Attack, Watched, damage
@@ -88,8 +89,8 @@ class WholeAttack(Watched):
         points, target = self._promises.kept_points, self._promises.target
         everybody = {u: u for u in range(len(self.units))}
         if not gone:
-            attack = self._make(self._model, points, self.margins, self.units)
-            return _Without(attack, np.arange(len(self.units)), everybody, 0)
+            itself = self._make(self._model, points, self.margins, self.units)
+            return _Without(itself, np.arange(len(self.units)), everybody, 0)
         try:
             fresh = self._model.without(self.units.rows(gone))
         except HoldfastError:
@@ -102,7 +103,7 @@ class WholeAttack(Watched):
         else:
             number = {name: u for u, name in enumerate(self.units.names)}
             places = np.array([number[name] for name in own.names])
-        attack = None
+        attack: Attack | None = None
         if fine.size:
             some = points.iloc[fine] if hasattr(points, "iloc") else points[fine]
             attack = self._make(fresh, some, scores[fine] - target, own)

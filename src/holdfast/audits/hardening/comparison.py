@@ -14,7 +14,8 @@ from holdfast.algebra.rows import Array, take
 from holdfast.algebra.units import Units
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.refits import Progress, Refits, broken, scores_or_nan
+from holdfast.models.refits import Progress, Refits, broken
+from holdfast.models.solving import scores_or_nan
 from holdfast.proofs import certify
 from holdfast.recourse import find_recourse
 from holdfast.recourse.result import Recourse

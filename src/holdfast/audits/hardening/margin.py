@@ -36,6 +36,7 @@ from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.refits import Refits, broken
 from holdfast.proofs import certify
+from holdfast.proofs.whole import covered
 from holdfast.recourse import checked, find_recourse, posed
 from holdfast.recourse.actionable import actionable, program
 from holdfast.recourse.problem import Problem
@@ -84,12 +85,14 @@ def margins(
     problem, known, above = posed(model, people, target, actionability, overshoot, cost)
     options: dict[str, Any] = {"actionability": actionability, "cost": cost, "method": method}
     options["random_state"] = random_state
+    whole = covered(model, problem.people)  # else certificates keep the preprocessing: no proof
     if not (problem.affine is not None and cost == "l1" and model.exact and unit == "row"):
         found = _by_overshoot(model, people, target, survive, overshoot, unit, options)
+        found = replace(found, proven=found.proven and whole)
         return _only_what_holds(found, survive)
     given, rounds = _by_cuts(model, problem, known, above, target, survive, overshoot)
     certified = _certified(model, given, target, survive, unit)
-    found = Hardened(given, certified, True, "cutting planes", rounds)
+    found = Hardened(given, certified, whole, "cutting planes", rounds)
     rest = np.flatnonzero(given.valid.to_numpy() & ~certified)
     if rest.size:  # no deletion could be named that breaks them, nor proven that none does
         some = _by_overshoot(
@@ -98,7 +101,7 @@ def margins(
         if some.proven and len(some.given) == rest.size:
             certified[rest] = some.certified
             given = given.with_rows(rest, some.given)
-            found = Hardened(given, certified, True, "cutting planes, overshoot", rounds)
+            found = Hardened(given, certified, whole, "cutting planes, overshoot", rounds)
     return _only_what_holds(found, survive)
 
 
@@ -123,7 +126,7 @@ def _certified(
         return np.zeros(len(given), dtype=bool)
     proof = certify(model, given, target, survive, unit=unit)
     sure: Mask = np.array(proof["certified"] >= survive)
-    return sure if proof.preprocessing == "refitted" else np.zeros(len(given), dtype=bool)
+    return sure
 
 
 # cutting planes -----------------------------------------------------------------------------
@@ -342,8 +345,7 @@ def _has_certificates(
         return True
     one = given.take(np.flatnonzero(given.valid.to_numpy())[:1])
     try:
-        proof = certify(model, one, target, survive, unit=unit)
-        return proof.limit >= survive and proof.preprocessing == "refitted"
+        return certify(model, one, target, survive, unit=unit).limit >= survive
     except HoldfastError:
         return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
@@ -32,6 +33,8 @@ from holdfast.shared_state import quiet
 
 #: how much stronger each step of the regularisation path is
 STRONGER = (10.0, 100.0, 1000.0)
+#: quartile ranges from the median beyond which numbers are clipped
+CLIPPED = 5.0
 #: categories of fewer rows are merged by robust preprocessing
 MERGED = 10
 #: which parameter of an estimator is the strength of its penalty
@@ -155,7 +158,11 @@ def _stronger(model: ErasableModel, factor: float) -> tuple[Any, str]:
 
 
 def robust_preprocessing(case: Comparison) -> list[Mitigation]:
-    """Scales that no single row moves, and rare categories merged."""
+    """Outliers clipped, scales that no single row moves, rare categories merged.
+
+    Numbers beyond :data:`CLIPPED` quartile ranges from the median are taken for slips and moved
+    there, in the training table: bounds that stay what they are.
+    """
     estimator = clone(case.model.estimator)
     changed, names = {}, []
     for name, step in estimator.get_params(deep=True).items():
@@ -168,13 +175,25 @@ def robust_preprocessing(case: Comparison) -> list[Mitigation]:
             names.append(f"categories under {MERGED} rows merged")
     if not changed:
         raise UnsupportedModelError("there is no scaler and no one-hot encoder to replace")
-    model = _refitted(case.model, estimator.set_params(**changed))
-    setting = ", ".join(dict.fromkeys(names))
+    model = _refitted(case.model, estimator.set_params(**changed), _clipped(case.model.X))
+    setting = ", ".join(dict.fromkeys(["clipped", *names]))
     return [promised("robust-preprocessing", setting, model, case.recourse(model), case)]
 
 
-def _refitted(model: ErasableModel, estimator: Any) -> ErasableModel:
-    X = model.queries(model.X, "X")
+def _clipped(X: Any) -> Any:
+    """A table whose numbers stay within some quartile ranges of their medians."""
+    table = pd.DataFrame(X).copy()
+    for name in table.select_dtypes("number"):
+        low, middle, high = np.nanquantile(table[name].to_numpy(dtype=float), [0.25, 0.5, 0.75])
+        reach = CLIPPED * (high - low)
+        if reach > 0:
+            table[name] = table[name].clip(middle - reach, middle + reach)
+    return table if isinstance(X, pd.DataFrame) else table.to_numpy()
+
+
+def _refitted(model: ErasableModel, estimator: Any, table: Any = None) -> ErasableModel:
+    table = model.X if table is None else table
+    X = model.queries(table, "X")
     extra = {}
     if model.sample_weight is not None:
         step = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
@@ -182,7 +201,7 @@ def _refitted(model: ErasableModel, estimator: Any) -> ErasableModel:
     with quiet:
         fitted = estimator.fit(X, model.y, **extra)
         return erasable(
-            fitted, model.X, model.y, model.rows.subjects, model.sample_weight, model.favourable
+            fitted, table, model.y, model.rows.subjects, model.sample_weight, model.favourable
         )
 
 

@@ -36,7 +36,7 @@ from holdfast.audits.hardening.comparison import Comparison, Mitigation
 from holdfast.audits.hardening.cuts import Probes
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.models.refits import scores_or_nan
+from holdfast.models.solving import scores_or_nan
 from holdfast.recourse import posed
 from holdfast.recourse.actionable import program
 from holdfast.shared_state import quiet
