@@ -48,8 +48,10 @@ def test_curve_is_what_refits_say(audited):
             share = float(np.mean(after < -140)) if k else 0.0
             assert result.curve.loc[k, column] == pytest.approx(share, abs=1e-12)
     assert (result.curve["predicted"] == result.curve["frozen"]).all()  # the algebra is exact
-    assert (result.curve["ceiling"] >= result.curve["frozen"] - 1e-12).all()
-    assert result.curve["ceiling"].is_monotonic_increasing
+    ceilings = result.curve["ceiling"].dropna()  # for the whole pipeline, where it is proven
+    assert len(ceilings) >= 2
+    assert (ceilings >= result.curve["refitted"][ceilings.index] - 1e-12).all()
+    assert ceilings.is_monotonic_increasing
     assert (result.curve["random_low"] <= result.curve["random_high"]).all()
 
 

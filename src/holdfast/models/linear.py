@@ -65,7 +65,8 @@ class LinearCore(LinearScores, Core):
         self._X, self._y, self._weights = X, y, weights
         root = np.sqrt(weights)
         self.design = Design(root[:, None] * phi, self.penalty, self.intercept)
-        t = self.design.U.T @ (root * y)
+        self._weighted = root * y
+        t = self._whitened = self.design.U.T @ self._weighted
         self.theta = self.design.parameters(t)
         self.residuals = root * y - self.design.U @ t
         self._fitted, self._raw_residuals = phi @ self.theta, y - phi @ self.theta
@@ -168,13 +169,12 @@ class LinearCore(LinearScores, Core):
         identity: ``(I − U_SᵀU_S) t = Uᵀy − U_Sᵀy_S``, solved directly. Penalties re-weighted by
         ``ρ`` add ``Tᵀ R (ρ − 1) T``.
         """
-        U, y = self.design.U, np.sqrt(self._weights) * self._y
-        everything = U.T @ y
+        U, y, everything = self.design.U, self._weighted, self._whitened
         gram = np.stack([np.eye(self.design.rank) - U[rows].T @ U[rows] for rows in sets])
         if factors is not None and self.strength > 0:
-            T, more = self.design.T, self.penalty[self.intercept :] * (factors - 1.0)
-            T = T[int(self.intercept) :]
-            gram += np.einsum("fi,sf,fj->sij", T, more, T, optimize=True)
+            first = int(self.intercept)
+            T, more = self.design.T[first:], self.penalty[first:] * (factors - 1.0)
+            gram += (T.T * more[:, None, :]) @ T
         right = np.stack([everything - U[rows].T @ y[rows] for rows in sets])
         singular = np.linalg.eigvalsh(gram)[:, 0] <= FLOOR
         gram[singular] = np.eye(self.design.rank)

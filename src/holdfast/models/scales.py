@@ -125,12 +125,34 @@ class Scales:
         mean = Z.sum(axis=0) / count
         return some, np.where(known, (Z - mean) / self.before[some], 0.0), known.astype(float)
 
+    @cached_property
+    def _totals(self) -> tuple[Array, Array, Array]:
+        """How many are known, their sums and sums of squares."""
+        _, Z, known = self._deviations
+        return known.sum(axis=0), Z.sum(axis=0), (Z**2).sum(axis=0)
+
+    @cached_property
+    def _others(self) -> Positions:
+        """Columns whose scale is worked out otherwise."""
+        return np.flatnonzero([c.kind not in ("fixed", "deviation") for c in self.columns])
+
+    @cached_property
+    def _ends(self) -> dict[int, tuple[float, float]]:
+        """Beyond which values a range or a largest value is touched."""
+        found = {}
+        for f, column in enumerate(self.columns):
+            if column.kind == "range":
+                found[f] = float(np.nanmin(column.values)), float(np.nanmax(column.values))
+            elif column.kind == "largest":
+                most = float(np.nanmax(np.abs(column.values)))
+                found[f] = -most, most
+        return found
+
     def factors(self, sets: Sequence[Positions]) -> Array:
         """``ρ`` without each set of rows, (sets, features)."""
         out = np.ones((len(sets), len(self.columns)))
         some, Z, known = self._deviations
-        total = known.sum(axis=0), Z.sum(axis=0), (Z**2).sum(axis=0)
-        others = np.flatnonzero(self.moving & ~np.isin(np.arange(len(self.columns)), some))
+        total, others = self._totals, self._others
         for place, rows in enumerate(sets):
             if some.size:
                 z = Z[rows]
@@ -150,13 +172,9 @@ class Scales:
 
     def _touches(self, f: int, rows: Positions) -> bool:
         """Whether some rows can change a range, a largest value or a quantile."""
-        column = self.columns[f]
-        if column.kind == "quantiles":
+        if f not in self._ends:
             return rows.size > 0
-        values = column.values[rows]
-        if column.kind == "largest":
-            return bool(np.any(np.abs(values) >= np.nanmax(np.abs(column.values))))
-        low, high = np.nanmin(column.values), np.nanmax(column.values)
+        (low, high), values = self._ends[f], self.columns[f].values[rows]
         return bool(np.any((values <= low) | (values >= high)))
 
     def singles(self) -> Array:
@@ -164,7 +182,7 @@ class Scales:
         out = np.ones((self.n, len(self.columns)))
         some, Z, known = self._deviations
         if some.size:
-            total = known.sum(axis=0), Z.sum(axis=0), (Z**2).sum(axis=0)
+            total = self._totals
             ratio = _variance(total[0] - known, total[1] - Z, total[2] - Z**2)
             out[:, some] = ratio
             for i, k in np.argwhere(~(ratio > _CANCELS)).tolist():

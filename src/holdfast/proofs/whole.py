@@ -45,6 +45,9 @@ from holdfast.searches.optimal import optimal
 #: units that are told apart at most, and the penalty's move from which a unit may be one
 FEW, MOVES = 3, 0.2
 
+#: what refitting may add, as a share of a margin, for a joint ceiling to be looked for
+SMALL = 0.25
+
 #: model, its points, their margins, what to take off by number of deletions, its units, budget
 Judge = Callable[[ErasableModel, Any, Array, Array, Units, int], Verdicts]
 
@@ -95,15 +98,16 @@ def joint_ceiling(
     if _movers(model, scales, units) or scales.rarest <= budget:
         return None
     taken = _taken_off(model, points, np.zeros(margins.size), units, [], budget)
-    known = np.flatnonzero(np.isfinite(taken).all(axis=0))
-    room = margins - taken[:, known[-1]]
+    small = np.flatnonzero(np.median(taken, axis=0) < SMALL * np.median(margins))
+    most = int(small[-1])  # beyond that nothing much would be left of the margins
+    room = margins - taken[:, most]
     fine = room > 0
-    if known[-1] == 0 or not fine.any():
+    if most == 0 or not fine.any():
         return None
     kept = model.deletions(take(points, np.flatnonzero(fine)), preprocessing="kept")
     attack = AlgebraAttack(kept, room[fine], units)
     upper = np.full(budget + 1, np.nan)
-    found = optimal(attack, int(known[-1]), rng, seconds)[1] + float(np.sum(~fine))
+    found = optimal(attack, most, rng, seconds)[1] + float(np.sum(~fine))
     upper[: len(found)] = found / margins.size
     upper[0] = 0.0
     return upper
@@ -204,9 +208,9 @@ def _taken_off(
     rows = units.rows(stay)
     free = np.setdiff1d(np.arange(kept.rows.n), rows)
     leverage = np.sort(1.0 - kept.diagonal[free])[::-1]
-    residuals = _largest(kept.residuals[None, free])[0]
     sizes = np.sort(units.sizes)[::-1]
     most = int(sizes[:budget].sum())
+    residuals = _largest(kept.residuals[None, free], most)[0]
     over_rows = _largest(T @ kept.factor[free].T, most)
     over_points = np.concatenate(
         [
@@ -233,7 +237,10 @@ def _taken_off(
 
 def _largest(entries: Array, most: int | None = None) -> Array:
     """The lengths of the 1, 2, … largest entries of every line."""
-    squares = -np.sort(-(entries**2), axis=1)[:, :most]
+    squares = entries**2
+    if most is not None and most < squares.shape[1]:
+        squares = np.partition(squares, squares.shape[1] - most, axis=1)[:, -most:]
+    squares = -np.sort(-squares, axis=1)
     return np.asarray(np.sqrt(np.cumsum(squares, axis=1)))
 
 
