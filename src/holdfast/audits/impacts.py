@@ -43,8 +43,8 @@ class Impact:
     promises_of_erased : int
         Promises to people who are themselves erased: they are left out.
     largest_error : float
-        The largest difference between a predicted and a refitted score (preprocessing kept), in
-        standard deviations of the scores; NaN where nothing can be predicted.
+        The largest difference between a predicted and a refitted score, in standard deviations of
+        the scores; NaN where nothing can be predicted.
     preprocessing_matters : bool
         Whether keeping and refitting the preprocessing lead to different broken promises.
     """
@@ -167,6 +167,7 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
             # a category that only they had leaves nothing to predict with
             with contextlib.suppress(SingularDeletionError):
                 predicted = scores[keep] - model.deletions(points).effect_at(rows)
+                predicted[np.isinf(predicted)] = np.nan  # a score that is gone
         frozen = refitted
         if model.preprocessing is not None and keep.size:
             refits = Refits(model, points, start=start)
@@ -196,7 +197,7 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
         promises_of_erased=int(np.sum(own)),
         initially_invalid=int(np.sum(~own)) - int(keep.size),
         target=float(target),
-        largest_error=_largest(predicted - frozen) / model.score_unit,
+        largest_error=_largest(predicted - refitted) / model.score_unit,
         preprocessing_matters=bool(np.any((refitted >= target) != (frozen >= target))),
         advice=advice,
     )

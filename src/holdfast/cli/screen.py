@@ -248,8 +248,7 @@ def impact_findings(found: Any, most: int = 20) -> None:
             console.print(f"... and {len(found.broken) - most} more: see --case-file or --json")
     if found.largest_error == found.largest_error:
         console.print(
-            f"Predicted and refitted scores differ by at most {found.largest_error:.1e} "
-            "deviations with the preprocessing kept."
+            f"Predicted and refitted scores differ by at most {found.largest_error:.1e} deviations."
         )
     if found.preprocessing_matters:
         frozen = int((found.recourses["frozen"] < found.target).sum())

@@ -256,6 +256,10 @@ class Refits:
             if np.isnan(scores).any():  # what it cannot say: fitted, and the reasons found
                 keep = np.setdiff1d(everything, sets[place])
                 found[place] = self._scores(keep, "refitted", "solver")
+            elif (lost := np.flatnonzero(np.isinf(scores))).size:
+                why = dict.fromkeys(lost.tolist(), "nobody is left of one of its categories")
+                self._reasons[tuple(np.sort(sets[place]).tolist())] = why
+                found[place] = np.where(np.isinf(scores), np.nan, scores)
         return found
 
     def _solved_without(self, sets: list[Positions], stage: str) -> list[Array]:

@@ -87,7 +87,7 @@ def whole_scores(model: Any, points: Any) -> Callable[[Sequence[Positions]], Arr
     """Scores without each set, everything refitted, by the model's own algebra; else ``None``.
 
     That is where refitting the preprocessing re-weights the penalty and does nothing more
-    (:mod:`holdfast.models.scales`). NaN where it cannot say.
+    (:mod:`holdfast.models.scales`). NaN where it cannot say, −∞ where there is no score any more.
     """
     scales = model.scales
     if scales is None or not model.can.solves or not scales.covers(model.queries(points)):
@@ -112,7 +112,7 @@ def whole_scores(model: Any, points: Any) -> Callable[[Sequence[Positions]], Arr
             return out
         for place in fine:
             if len(sets[place]) >= scales.rarest:
-                out[place, scales.lost(sets[place], Z)] = np.nan
+                out[place, scales.lost(sets[place], Z)] = -np.inf
         return out
 
     return without
