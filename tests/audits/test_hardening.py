@@ -349,7 +349,7 @@ def test_the_command_and_the_section(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table = write_loans(tmp_path).fillna({"income": 3000.0})
     table.drop(columns="repaid").to_csv("merit.csv", index=False)
-    base = [*MERIT, "--survive", "2", "--mitigation", "margin", "--mitigation", "uniform"]
+    base = [*MERIT, "--survive", "1", "--mitigation", "margin", "--mitigation", "uniform"]
     quick = ["--max-deletions", "2", "--draws", "2"]
     assert run(["harden", *base, "--html", "h.html", "--out", "hard.csv", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -360,7 +360,7 @@ def test_the_command_and_the_section(tmp_path, monkeypatch, capsys):
     assert len(promised)
     assert Path("hard.csv").stat().st_mode & 0o777 == 0o600
     assert run(["audit", *base, *quick, "--html", "r.html", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["hardening"]["survive"] == 2
+    assert json.loads(capsys.readouterr().out)["hardening"]["survive"] == 1
     page = Path("r.html").read_text()
     assert 'id="hardening"' in page
     assert "C-0" not in page

@@ -338,7 +338,7 @@ def test_what_has_no_such_form_is_told_apart():
 
 def against_every_deletion(rng, seconds_of):
     """Certificates of one random pipeline, margins near the worst case: how many, and wrong."""
-    n = int(rng.integers(11, 19))
+    n = int(rng.integers(10, 16))
     X, _ = planted(max(n, 14), rng, gaps=False)
     X = X[["a", "b", "t"]][:n] if rng.random() < 0.6 else X[["a", "b"]][:n]
     if rng.random() < 0.5:
@@ -353,7 +353,7 @@ def against_every_deletion(rng, seconds_of):
     final = LinearRegression() if rng.random() < 0.2 else Ridge(strength)
     pipeline = make_pipeline(make_column_transformer(*front), final).fit(X, y)
     model = hf.erasable(pipeline, X, y)
-    q, k = 24, int(rng.integers(1, 3 if n > 13 else 4))
+    q, k = 24, int(rng.integers(1, 3 if n > 12 else 4))
     points = X.iloc[rng.integers(0, n, q)].reset_index(drop=True)
     points["a"] += rng.normal(0, 3, q)
     before = scores(pipeline, points)
