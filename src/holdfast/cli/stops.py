@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 #: signals that end a command early, as Ctrl-C does
@@ -40,6 +41,7 @@ class Stop:
         files = sys.modules.get("holdfast.files")
 
         def end() -> None:
+            _end_workers()
             if files is not None:
                 files.remove_unfinished()
             with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -54,6 +56,17 @@ class Stop:
 
 
 STOP = Stop()
+
+
+def _end_workers() -> None:
+    """Let processes of ours end before us: one that is just starting would complain aloud."""
+    if "multiprocessing" not in sys.modules:
+        return
+    for place in Path("/proc").glob("[0-9]*"):  # where there is one
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parent = int((place / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if parent == os.getpid() and b"spawn_main" in (place / "cmdline").read_bytes():
+                os.kill(int(place.name), signal.SIGKILL)
 
 
 def _in_place() -> int:
