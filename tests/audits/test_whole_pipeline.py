@@ -128,6 +128,9 @@ def test_the_audit_sees_what_one_row_does(name):
     assert any(channel in words for words in result.channels)
     row = result.critical[result.critical["id"] == ("11" if own else "7")].iloc[0]
     assert channel in row["acts_through"]
+    if result.agreement is not None:  # predicted and refitted speak of the same thing
+        agreed = result.agreement.replace([np.inf, -np.inf], np.nan).dropna()
+        np.testing.assert_allclose(agreed["predicted"], agreed["refitted"], atol=1e-3)
     summary = json.loads(result.to_json())
     assert summary["headline"]["channels"] == result.channels
     assert "robust scaler" in result.to_html()

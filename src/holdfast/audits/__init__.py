@@ -186,9 +186,7 @@ def audit(
         by_group = None
         if groups is not None and clock.allows("cohorts"):
             by_group = cohort_table(refits, groups, target, model.can.predicts)
-        told = Explained.of(
-            model, promises, plan, units, k, after if frozen is None else frozen, rng, clock, quick
-        )
+        told = Explained.of(model, promises, plan, units, k, after, rng, clock, quick)
         overshoots = None
         if not quick and clock.allows("recourse at other overshoots"):
             overshoots = by_overshoot(
