@@ -23,7 +23,8 @@ from holdfast.models.families import core_maker
 from holdfast.models.pipelines import final_step, fitted_names, flattened, refitted, wants_frames
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
-from holdfast.models.scales import Scales, scales_of
+from holdfast.models.scaled_columns import scales_of
+from holdfast.models.scales import Scales
 from holdfast.models.solving import whole_effect
 from holdfast.models.training import in_order, numbers, oriented_target, subject_ids
 from holdfast.models.training import table as checked_table

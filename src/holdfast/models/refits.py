@@ -23,10 +23,10 @@ from sklearn.base import clone
 
 from holdfast.algebra.rows import Array, Mask, Positions, take
 from holdfast.algebra.threads import LARGE, one_blas_thread
-from holdfast.errors import HoldfastError, SingularDeletionError
+from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.pipelines import refitted
-from holdfast.models.solving import Solved, scores_or_nan, whole_scores
+from holdfast.models.solving import Solved, can_go, scores_or_nan, whole_scores
 from holdfast.shared_state import quiet
 
 #: called with a stage, how much of it is done, and how much there is
@@ -283,14 +283,7 @@ class Refits:
 
 def _solved(model: ErasableModel, Z: Array, sets: Sequence[Positions]) -> Array:
     """Scores without each set by the family's own solver; NaN where there is no optimum."""
-    scores = np.full((len(sets), len(Z)), np.nan)
-    fine = []
-    for place, rows in enumerate(sets):
-        try:
-            model.rows.refuse_if_too_much(rows)
-        except SingularDeletionError:
-            continue
-        fine.append(place)
+    scores, fine = np.full((len(sets), len(Z)), np.nan), can_go(model, sets)
     if fine:
         core: Any = model.core
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -83,6 +84,16 @@ def _fitted_front(model: Any, X: Any, y: Any) -> Preprocessing:
         raise HoldfastError(f"the preprocessing cannot be refitted: {failure}") from failure
 
 
+def can_go(model: Any, sets: Sequence[Positions]) -> list[int]:
+    """Which of some sets leave rows, and rows of every class."""
+    fine = []
+    for place, rows in enumerate(sets):
+        with contextlib.suppress(SingularDeletionError):
+            model.rows.refuse_if_too_much(rows)
+            fine.append(place)
+    return fine
+
+
 def whole_scores(model: Any, points: Any) -> Callable[[Sequence[Positions]], Array] | None:
     """Scores without each set, everything refitted, by the model's own algebra; else ``None``.
 
@@ -97,14 +108,7 @@ def whole_scores(model: Any, points: Any) -> Callable[[Sequence[Positions]], Arr
     def without(sets: Sequence[Positions]) -> Array:
         out = np.full((len(sets), len(Z)), np.nan)
         factors = scales.factors(sets)
-        fine = []
-        for place, rows in enumerate(sets):
-            try:
-                model.rows.refuse_if_too_much(rows)
-            except SingularDeletionError:
-                continue
-            if factors[place].min(initial=1.0) > _FALLS:
-                fine.append(place)
+        fine = [p for p in can_go(model, sets) if factors[p].min(initial=1.0) > _FALLS]
         try:
             if fine:
                 out[fine] = core.scores_without(Z, [sets[p] for p in fine], factors[fine])
