@@ -208,7 +208,7 @@ def test_the_newton_remainder_bounds_every_refit(rng):
     model = hf.erasable(LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(X, y), X, y)
     Q = rng.normal(size=(4, 2)) * 2
     deletions = model.deletions(Q)
-    missed = missed_by_newton(model.core, deletions, boxes(deletions, 3))
+    missed, _ = missed_by_newton(model.core, deletions, boxes(deletions, 3))
     assert missed.limit == 3
     scores = model.scores(Q)
     tightest = 0.0
@@ -217,7 +217,7 @@ def test_the_newton_remainder_bounds_every_refit(rng):
             rows = np.sort(rng.choice(n, k, replace=False))
             newton = deletions.columns(rows) @ deletions.solve(rows)
             true = scores - model.core.scores_without(Q, [rows])[0]
-            room = missed.price[:, k] * missed.charge[k][rows].sum()
+            room = missed.of(k, slice(None), rows).sum(axis=1)
             assert np.all(true - newton <= room + 1e-10)
             tightest = max(tightest, float(np.max((true - newton) / room)))
     assert tightest > 0.02  # it is a bound, not a fantasy

@@ -120,17 +120,17 @@ def candidates(
     tile: Array,
     low: Array,
     high: Array,
-    price: Array,
-    charge: Array,
+    charges: Array,
     values: Array,
     places: Any,
     left_out: Array,
 ) -> None:
     """Per recourse, the rows with the largest gain, and their ``c``.
 
-    The gain of row ``j`` is ``max(c·low, c·high)⁺`` plus what is charged for it, ``price ·
-    charge_j`` (0 where the formula is exact).
+    The gain of row ``j`` is ``max(c·low, c·high)`` plus what is charged for it (``charges`` has no
+    lines where that is nothing).
     """
+    charged = charges.shape[0] > 0
     wanted = values.shape[1]
     keys = np.empty(wanted)
     where = np.empty(wanted, np.int64)
@@ -139,7 +139,9 @@ def candidates(
         beaten = 0.0
         for j in range(tile.shape[1]):
             c = tile[b, j]
-            key = max(max(c * low[j], c * high[j]), 0.0) + price[b] * charge[j]
+            key = max(c * low[j], c * high[j])
+            if charged:
+                key += charges[b, j]
             if key <= 0.0:
                 continue
             if size < wanted:
@@ -169,8 +171,7 @@ def reach(
     left_out: Array,
     low: Array,
     high: Array,
-    price: Array,
-    charge: Array,
+    charges: Array,
     count: int,
     out: Array,
 ) -> None:
@@ -183,8 +184,7 @@ def reach(
             j = places[b, t]
             if j >= 0:
                 c = values[b, t]
-                gain = max(max(c * low[j], c * high[j]), 0.0)
-                _keep_largest(top, count, gain + price[b] * charge[j])
+                _keep_largest(top, count, max(c * low[j], c * high[j]) + charges[b, t])
         out[b] = top.sum()
 
 
@@ -273,7 +273,7 @@ def branch(
         at = -1
         for i in range(s):
             if open_[depth, i]:
-                gain = max(max(cs[depth, i] * low[i], cs[depth, i] * high[i]), 0.0) + charge[i]
+                gain = max(cs[depth, i] * low[i], cs[depth, i] * high[i]) + charge[i]
                 if gain > 0.0:
                     _keep_largest(top, left, gain)
                     if gain > largest:

@@ -16,8 +16,8 @@ changes at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ import pandas as pd
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from holdfast.algebra.rows import Array, Positions
+from holdfast.models.scale_bounds import BOUNDS, deviation_shares, gap_shares, variance
 
 #: a variance that falls below this share of what it was is worked out anew: digits are lost
 _CANCELS = 1e-3
@@ -145,7 +146,7 @@ class Scales:
             if some.size:
                 z = Z[rows]
                 left = total[0] - known[rows].sum(axis=0)
-                ratio = _variance(left, total[1] - z.sum(axis=0), total[2] - (z**2).sum(axis=0))
+                ratio = variance(left, total[1] - z.sum(axis=0), total[2] - (z**2).sum(axis=0))
                 out[place, some] = ratio
                 for k in np.flatnonzero(~(ratio > _CANCELS)).tolist():
                     out[place, some[k]] = self._anew(int(some[k]), rows)
@@ -171,7 +172,7 @@ class Scales:
         some, Z, known = self._deviations
         if some.size:
             total = self._totals
-            ratio = _variance(total[0] - known, total[1] - Z, total[2] - Z**2)
+            ratio = variance(total[0] - known, total[1] - Z, total[2] - Z**2)
             out[:, some] = ratio
             for i, k in np.argwhere(~(ratio > _CANCELS)).tolist():
                 out[i, some[k]] = self._anew(int(some[k]), np.array([i]))
@@ -226,19 +227,49 @@ class Scales:
         low, high = np.ones(len(self.columns)), np.ones(len(self.columns))
         kept = np.zeros(self.n, dtype=bool)
         kept[np.zeros(0, dtype=np.intp) if stay is None else stay] = True
-        bounds: dict[str, Callable[[Column, Any, int], tuple[float, float]]] = {
-            "deviation": _deviation_bounds,
-            "range": _range_bounds,
-            "largest": _largest_bounds,
-            "quantiles": _quantile_bounds,
-        }
-        for f, column in enumerate(self.columns):
-            if column.kind != "fixed":
-                least, most = bounds[column.kind](column, kept, k)
-                unit = self.before[f]
-                low[f], high[f] = (least / unit) ** 2, (most / unit) ** 2
+        for f in np.flatnonzero(self.moving).tolist():
+            column = self.columns[f]
+            least, most = BOUNDS[column.kind](column.values, kept, k, column.quantiles)
+            low[f], high[f] = (least / self.before[f]) ** 2, (most / self.before[f]) ** 2
         slack = 1e-9
         return np.minimum(low * (1 - slack), 1.0), np.maximum(high * (1 + slack), 1.0)
+
+    def shares(self, k: int, stay: Positions) -> tuple[Array, Array, Any]:
+        r"""What each row adds to :math:`δ = ρ − 1` and to :math:`−δ` at most, as one of ``k``.
+
+        Parameters
+        ----------
+        k : int
+        stay : positions of rows that do not go
+
+        Returns
+        -------
+        up, down : (features, n)
+            ``δ_f(S) ≤ Σ_{i∈S} up_fi`` and ``−δ_f(S) ≤ Σ_{i∈S} down_fi`` for all ``|S| ≤ k``.
+        known : (features,) bool
+            For which features that is so.
+        """
+        up, down = np.zeros((2, len(self.columns), self.n))
+        known = np.ones(len(self.columns), dtype=bool)
+        kept = np.zeros(self.n, dtype=bool)
+        kept[stay] = True
+        some, Z, there = self._deviations
+        for place, f in enumerate(some.tolist()):
+            count = self._totals[0][place]
+            if count <= k + 1:
+                known[f] = False
+                continue
+            up[f], down[f] = deviation_shares(Z[:, place], there[:, place], count, k)
+        for f in self._others.tolist():
+            column = self.columns[f]
+            if column.kind == "quantiles":
+                known[f] = False
+                continue
+            values = np.abs(column.values) if column.kind == "largest" else column.values
+            down[f] = gap_shares(values, kept, column.kind == "range", k) / self.before[f]
+        up[:, kept] = down[:, kept] = 0.0
+        slack = 1e-9
+        return up + slack * np.abs(up), down + slack * np.abs(down), known
 
     def covers(self, queries: Any) -> bool:
         """Whether what is said here holds for some points: no gap of theirs is filled anew."""
@@ -263,75 +294,3 @@ class Scales:
     def words(self, f: int) -> str:
         """How a row acts through a feature's scale."""
         return CHANNELS[self.columns[f].kind].format(f"“{self.columns[f].name}”")
-
-
-def _variance(count: Array, first: Array, second: Array) -> Array:
-    with np.errstate(all="ignore"):
-        return np.asarray(second / count - (first / count) ** 2)
-
-
-def _sorted(column: Column, kept: Any) -> tuple[Array, Array]:
-    """The values that may go, in order, and those that stay."""
-    known = ~np.isnan(column.values)
-    return np.sort(column.values[known & ~kept]), column.values[known & kept]
-
-
-def _deviation_bounds(column: Column, kept: Any, k: int) -> tuple[float, float]:
-    """All that goes is at the ends (least), or one run of neighbours (most)."""
-    free, fixed = _sorted(column, kept)
-    everything = np.concatenate([free, fixed])
-    centre = everything.mean()
-    free, fixed = free - centre, fixed - centre
-    m = everything.size
-    first = np.concatenate([[0.0], np.cumsum(free)])
-    second = np.concatenate([[0.0], np.cumsum(free**2)])
-    total = first[-1] + fixed.sum(), second[-1] + (fixed**2).sum()
-    least = most = float(np.var(everything))
-    for j in range(1, min(k, free.size, m - 1) + 1):
-        low = np.arange(j + 1)  # so many from the low end
-        one = first[low] + first[-1] - first[free.size - (j - low)]
-        two = second[low] + second[-1] - second[free.size - (j - low)]
-        at_ends = _variance(np.array(m - j), total[0] - one, total[1] - two)
-        where = int(np.argmin(at_ends))
-        left = np.concatenate([free[low[where] : free.size - (j - low[where])], fixed])
-        least = min(least, float(np.var(left)))
-        runs = first[j:] - first[:-j], second[j:] - second[:-j]
-        most = max(
-            most, float(_variance(np.array(m - j), total[0] - runs[0], total[1] - runs[1]).max())
-        )
-    return np.sqrt(max(least, 0.0)), np.sqrt(most)
-
-
-def _range_bounds(column: Column, kept: Any, k: int) -> tuple[float, float]:
-    free, fixed = _sorted(column, kept)
-    everything = np.concatenate([free, fixed])
-    widest = float(np.ptp(everything))
-    least = widest
-    for low in range(min(k, free.size) + 1):
-        left = np.concatenate([free[low : max(free.size - (k - low), low)], fixed])
-        least = min(least, float(np.ptp(left)) if left.size else 0.0)
-    return least, widest
-
-
-def _largest_bounds(column: Column, kept: Any, k: int) -> tuple[float, float]:
-    free, fixed = _sorted(replace(column, values=np.abs(column.values)), kept)
-    left = np.concatenate([free[: max(free.size - k, 0)], fixed])
-    most = max(free.max(initial=0.0), fixed.max(initial=0.0))
-    return float(left.max(initial=0.0)), float(most)
-
-
-def _quantile_bounds(column: Column, kept: Any, k: int) -> tuple[float, float]:
-    """An order statistic of what is left lies between those of all, as many further on as went."""
-    ordered = np.sort(column.values[~np.isnan(column.values)])
-    least, most = np.inf, 0.0
-    for j in range(min(k, ordered.size - 1) + 1):
-        ends = []
-        for share in column.quantiles:
-            h = (ordered.size - j - 1) * share / 100.0
-            low = int(np.floor(h))
-            high = min(low + 1, ordered.size - j - 1)
-            g = h - low
-            ends.append([(1 - g) * ordered[low + s] + g * ordered[high + s] for s in (0, j)])
-        least = min(least, ends[1][0] - ends[0][1])
-        most = max(most, ends[1][1] - ends[0][0])
-    return float(max(least, 0.0)), float(most)

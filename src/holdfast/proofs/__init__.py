@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
+from holdfast.algebra.boxes import Boxes
 from holdfast.algebra.deletions import LowRankDeletions
-from holdfast.algebra.rows import Array, take
+from holdfast.algebra.rows import Array, Positions, take
 from holdfast.algebra.threads import one_blas_thread
 from holdfast.algebra.units import Units
 from holdfast.arguments import budget_of, finite_number, finite_score
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refits import Kept, Refits, broken, own_scores_without, small_matrices
-from holdfast.proofs.candidates import Verdicts
+from holdfast.models.solving import whole_effect
+from holdfast.proofs.candidates import Missed, Verdicts
 from holdfast.proofs.logistic import missed_by_newton, single_deletions
+from holdfast.proofs.rescaled import Rescaled
 from holdfast.proofs.result import Proof, made
 from holdfast.proofs.rows import verdicts
 from holdfast.proofs.subjects import verdicts_by_subject
@@ -59,8 +63,8 @@ def certify(
     preprocessing : {"refitted", "kept"}
         Whether a pipeline's transformers are refitted too, as an erasure does. There is a proof of
         that for scalers, undropped one-hot columns and what does not depend on the rows, before
-        linear and ridge regression; for others certificates are about the preprocessing kept, and
-        ``proof.preprocessing`` says so.
+        linear, ridge and logistic regression; for others certificates are about the preprocessing
+        kept, and ``proof.preprocessing`` says so.
 
     Returns
     -------
@@ -127,41 +131,80 @@ def _verdicts(
 ) -> tuple[Verdicts, str, str]:
     """Verdicts, how they were reached, and why there is nothing beyond their limit."""
     points, margins = promises.kept_points, promises.margins
-    loose = "deletions this large may be singular, or their bound does not converge"
-    if model.can.certificate == "exact":
-
-        def judge(
-            other: ErasableModel, some: Any, room: Array, hidden: Array, its: Units, most: int
-        ) -> Verdicts:
-            deletions = other.deletions(some, preprocessing="kept")
-            deletions.prepare()
-            if its.single:
-                return verdicts(deletions, room, hidden, most, deadline)
-            return verdicts_by_subject(deletions, its, room, hidden, most, deadline)
-
+    smooth = model.can.certificate == "newton"
+    if model.can.certificate is not None and (units.single or not smooth):
+        whole &= model.preprocessing is not None
+        judge = partial(_by_newton if smooth else _by_algebra, whole, deadline)
         how = "rows" if units.single else "subjects (block form, weaker than rows)"
-        if whole and model.preprocessing is not None:
+        why = "deletions this large may be singular, or their bound does not converge"
+        if smooth:
+            how, why = f"{how}, Newton step and remainder", "the remainder is not bounded there"
+        if whole:
             found = for_the_whole(model, points, margins, errors, units, budget, judge)
-            return found, f"{how}, preprocessing refitted", loose
-        return judge(model, points, margins, errors, units, budget), how, loose
-    if model.can.certificate == "newton" and units.single:
-        core = model.form("smooth")
-        triple = model.deletions(points, preprocessing="kept")
-        found = verdicts(
-            triple,
-            margins,
-            errors,
-            budget,
-            deadline,
-            lambda boxes: missed_by_newton(core, cast(LowRankDeletions, triple), boxes),
-        )
-        single_deletions(core, model.features(points), margins, found, budget, deadline)
-        why = "the remainder of the Newton step is not bounded there"
-        return found, "rows, Newton step and remainder", why
+            return found, f"{how}, preprocessing refitted", why
+        return judge(model, points, margins, errors, units, [], budget), how, why
     reason = "networks and refit-only models have no bound"
     if model.can.linear:
         reason = "logistic regression is certified by single rows, without class balancing"
     return _attack_only(model, promises, units, budget, random_state), "attack only", reason
+
+
+def _by_algebra(
+    whole: bool,
+    deadline: float,
+    model: ErasableModel,
+    points: Any,
+    margins: Array,
+    errors: Array,
+    units: Units,
+    stay: list[int],
+    budget: int,
+    quick: bool = False,
+) -> Verdicts:
+    """Least squares: the formula is exact, but for what refitting scalers adds."""
+    deadline = -np.inf if quick else deadline
+    deletions = model.deletions(points, preprocessing="kept")
+    deletions.prepare()
+    more = Rescaled(model, points, units, stay, budget) if whole else None
+    if units.single:
+        remainder = None if more is None else lambda _: more.by_row()
+        return verdicts(deletions, margins, errors, budget, deadline, remainder)
+    hidden = np.zeros((margins.size, budget + 1)) if more is None else more.off_margins()
+    return verdicts_by_subject(deletions, units, margins, errors, hidden, budget, deadline)
+
+
+def _by_newton(
+    whole: bool,
+    deadline: float,
+    model: ErasableModel,
+    points: Any,
+    margins: Array,
+    errors: Array,
+    units: Units,
+    stay: list[int],
+    budget: int,
+    quick: bool = False,
+) -> Verdicts:
+    """A smooth loss: one Newton step and what it may miss."""
+    core, Z = model.form("smooth"), model.features(points)
+    triple = cast(LowRankDeletions, model.deletions(points, preprocessing="kept"))
+    scores, refitted = model.scores(points), whole_effect(model, points) if whole else None
+
+    def remainder(found: Boxes) -> Missed:
+        missed, paths = missed_by_newton(core, triple, found)
+        if not whole:
+            return missed
+        return missed.plus(Rescaled(model, points, units, stay, budget).by_row(paths))
+
+    def drops(rows: Positions, some: Positions) -> Array:
+        if refitted is not None:
+            return refitted(rows)[some]
+        return np.asarray(scores[some] - core.scores_without(Z[some], [rows])[0])
+
+    found = verdicts(triple, margins, errors, budget, -np.inf if quick else deadline, remainder)
+    if not quick:
+        single_deletions(triple, margins, found, units.rows(stay), drops, deadline)
+    return found
 
 
 def _attack_only(

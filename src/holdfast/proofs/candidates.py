@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,30 +16,80 @@ from holdfast.algebra.rows import Array, Mask, Positions
 
 #: rows kept per recourse; entries of a tile of C
 KEPT, _TILE = 128, 1 << 22
+#: recourses by which it is judged how many deletions are worth asking about
+_SAMPLE = 64
 
 
 @dataclass(frozen=True)
 class Missed:
-    """What the formula may miss of the true effect of ``k`` deletions: ``price · Σ_S charge``.
+    """What the formula may miss of the true effect of a set ``S`` of ``k`` rows or fewer.
+
+    On recourse ``j`` that is at most ``Σ_{i ∈ S} (left_k right_k)_{ji} + hidden_{jk}``.
 
     Attributes
     ----------
-    price : (q, budget + 1)
-    charge : (budget + 1, n)
+    left : of every k, (q, m), not negative
+    right : of every k, (m, n)
+    hidden : (q, budget + 1)
     limit : the largest ``k`` it holds for
     """
 
-    price: Array
-    charge: Array
+    left: list[Array]
+    right: list[Array]
+    hidden: Array
     limit: int
+
+    @classmethod
+    def nothing(cls, q: int, n: int, budget: int) -> Missed:
+        """Of a formula that is exact."""
+        none = [np.zeros((q, 0))] * (budget + 1), [np.zeros((0, n))] * (budget + 1)
+        return cls(*none, np.zeros((q, budget + 1)), budget)
+
+    def of(self, k: int, recourses: Any, rows: Any = slice(None)) -> Array:
+        """What is charged for every row, per recourse; (0, n) where nothing is."""
+        left = self.left[k][recourses]
+        if left.shape[-1] == 0:
+            return np.zeros((0, self.right[k][:, rows].shape[1]))
+        return np.asarray(left @ self.right[k][:, rows])
+
+    def at(self, k: int, places: npt.NDArray[np.int64]) -> Array:
+        """What is charged for some rows of every recourse, (q, places)."""
+        if self.left[k].shape[1] == 0:
+            return np.zeros(places.shape)
+        out = np.empty(places.shape)
+        for start in range(0, len(places), 64):
+            some = slice(start, start + 64)
+            out[some] = np.einsum("qm,mqt->qt", self.left[k][some], self.right[k][:, places[some]])
+        return out
+
+    def plus(self, other: Missed) -> Missed:
+        """What two may miss together."""
+        limit = min(self.limit, other.limit)
+        each = range(limit + 1)
+        return Missed(
+            [np.hstack([self.left[k], other.left[k]]) for k in each],
+            [np.vstack([self.right[k], other.right[k]]) for k in each],
+            self.hidden[:, : limit + 1] + other.hidden[:, : limit + 1],
+            limit,
+        )
+
+    def set_aside(self, rows: Positions) -> Missed:
+        """The same with some rows' parts taken into what is hidden, whoever goes."""
+        hidden, right = self.hidden.copy(), [part.copy() for part in self.right]
+        for k in range(1, self.limit + 1):
+            theirs = self.of(k, slice(None), rows)
+            if len(theirs):
+                hidden[:, k] += np.sort(np.maximum(theirs, 0.0), axis=1)[:, -k:].sum(axis=1)
+            right[k][:, rows] = 0.0
+        return Missed(self.left, right, hidden, self.limit)
 
     def useful(self, margins: Array) -> int:
         """The largest ``k`` at which it leaves most recourses some margin to be certified with."""
+        some = np.unique(np.linspace(0, margins.size - 1, _SAMPLE).astype(int))
         for k in range(self.limit, 0, -1):
-            if not self.charge[k].any():
-                return k
-            total = np.partition(self.charge[k], -k)[-k:].sum()
-            if np.median(self.price[:, k] * total / margins) < 0.5:
+            charges = np.maximum(self.of(k, some), 0.0)
+            most = np.partition(charges, -k, axis=1)[:, -k:].sum(axis=1) if len(charges) else 0.0
+            if np.median((most + self.hidden[some, k]) / margins[some]) < 0.5:
                 return k
         return min(self.limit, 1)
 
@@ -59,6 +110,17 @@ class Verdicts:
     boxes: Boxes | None = field(default=None, repr=False)
     missed: Missed | None = field(default=None, repr=False)
 
+    def improve(self, places: Positions, better: Verdicts) -> None:
+        """Take over what is known better of some recourses."""
+        self.limit = max(self.limit, better.limit)
+        for place, j in enumerate(places.tolist()):
+            if better.certified[place] >= self.certified[j]:
+                self.certified[j], self.bound[j] = better.certified[place], better.bound[place]
+                self.singular[j] = better.singular[place]
+            known = better.attacked[place]
+            if known and (self.attacked[j] == 0 or known <= self.attacked[j]):
+                self.attacked[j], self.witness[j] = known, better.witness[place]
+
 
 class Candidates:
     """For every recourse the rows that can do most to it, and a ceiling for all others."""
@@ -70,7 +132,6 @@ class Candidates:
         self.values, self.places = np.zeros((q, kept)), np.zeros((q, kept), np.int64)
         self.rest = np.zeros(q)
         low, high = found.low[limit], found.high[limit]
-        price, charge = np.ascontiguousarray(missed.price[:, limit]), missed.charge[limit]
         many = max(1, _TILE // n)
         for start in range(0, q, many):
             rows = slice(start, min(start + many, q))
@@ -78,13 +139,11 @@ class Candidates:
                 deletions.functionals(rows),
                 low,
                 high,
-                price[rows],
-                charge,
+                missed.of(limit, rows),
                 self.values[rows],
                 self.places[rows],
                 self.rest[rows],
             )
-
         self._add_clusters(found)
 
     def _add_clusters(self, found: Boxes) -> None:
@@ -100,13 +159,13 @@ class Candidates:
 
     def reach(self, found: Boxes, k: int) -> Array:
         """A bound on what ``k`` deletions can do to each recourse; ∞ where one may be singular."""
-        price, charge = np.ascontiguousarray(self.missed.price[:, k]), self.missed.charge[k]
+        charges = self.missed.at(k, self.places)
         out = np.empty(len(self.values))
-        reach(*self.parts, found.low[k], found.high[k], price, charge, k, out)
+        reach(*self.parts, found.low[k], found.high[k], charges, k, out)
         if found.clusters:  # somebody of a group and k − 1 others, or k others
             fewer = np.zeros(len(out))
             if k > 1:
-                reach(*self.parts, found.low[k], found.high[k], price, charge, k - 1, fewer)
+                reach(*self.parts, found.low[k], found.high[k], charges, k - 1, fewer)
             out = np.maximum(out, fewer + self.cluster_gains[k].sum(axis=0))
         return np.where(self.cap < k, np.inf, out)
 

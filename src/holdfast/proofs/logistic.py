@@ -42,19 +42,39 @@ and at most the largest sum of ``k`` entries of a row of the hat matrix.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
 
 from holdfast.algebra.boxes import Boxes, hat_row_sums, newton_moves
 from holdfast.algebra.deletions import LowRankDeletions
-from holdfast.algebra.rows import Array
+from holdfast.algebra.rows import Array, Positions
 from holdfast.models.logistic import SmoothLinearCore
 from holdfast.proofs.candidates import Missed, Verdicts
 
 
-def missed_by_newton(core: SmoothLinearCore, deletions: LowRankDeletions, found: Boxes) -> Missed:
-    """What a true effect may have beyond one Newton step, row by row."""
+@dataclass(frozen=True)
+class Path:
+    """How far the optimum can move when ``k`` rows go.
+
+    Attributes
+    ----------
+    M : the largest move of a remaining row's score
+    h : the largest share of the Hessian that goes with the rows
+    distance : how far the parameters move, in the metric of the Hessian
+    """
+
+    M: float
+    h: float
+    distance: float
+
+
+def missed_by_newton(
+    core: SmoothLinearCore, deletions: LowRankDeletions, found: Boxes
+) -> tuple[Missed, list[Path]]:
+    """What a true effect may have beyond one Newton step, row by row; and how far each k leads."""
     U, r, W = deletions.factor, deletions.residuals, deletions.queries
     rows = core.design.whiten(core.training_features)
     longest = float(np.linalg.norm(rows, axis=1).max())
@@ -69,20 +89,23 @@ def missed_by_newton(core: SmoothLinearCore, deletions: LowRankDeletions, found:
     leverage = np.sort(1.0 - deletions.diagonal)[::-1]
     sums = hat_row_sums(deletions, found.limit)
     moves = newton_moves(deletions, found, core.curvatures)
-    price = np.zeros((len(W), found.limit + 1))
-    charge = np.zeros((found.limit + 1, len(r)))
+    prices, charges, paths = [np.zeros((len(W), 1))], [np.zeros((1, len(r)))], [Path(0.0, 0.0, 0.0)]
     for k in range(1, found.limit + 1):
         gains = np.maximum(r * found.low[k], r * found.high[k]) - r**2
-        charge[k] = np.maximum(gains, 0.0)
-        rho = np.partition(charge[k], len(r) - k)[-k:].sum()
+        charge = np.maximum(gains, 0.0)
+        rho = np.partition(charge, len(r) - k)[-k:].sum()
         h = min(float(leverage[:k].sum()), sums[k])
         M = _largest_move(moves[k], longest, third, rho, h) if h < 1 else np.inf
         if np.isinf(M):
-            return Missed(price[:, :k], charge[:k], k - 1)
+            break
         replaced = third * norms * h / (1.0 - h)
         shape = signed + h * farthest + replaced + M / 3.0 * _kappa(M) * (absolute + replaced)
-        price[:, k] = 0.5 * shape * _b(M) ** 2 / (1.0 - h) * (1.0 + 1e-9)
-    return Missed(price, charge, found.limit)
+        price = 0.5 * shape * growth(M) ** 2 / (1.0 - h) * (1.0 + 1e-9)
+        prices.append(price[:, None])
+        charges.append(charge[None])
+        paths.append(Path(M, h, growth(M) * float(np.sqrt(rho / (1.0 - h)))))
+    limit = len(prices) - 1
+    return Missed(prices, charges, np.zeros((len(W), limit + 1)), limit), paths
 
 
 def _largest_eigenvalues(U: Array, weights: Array) -> Array:
@@ -125,7 +148,7 @@ def _largest_move(newton: float, longest: float, third: float, rho: float, h: fl
     """An ``m`` with ``F(m) < m``: no logit of a remaining row moves further; ∞ if none is found."""
 
     def F(m: float) -> float:
-        size = _b(m) ** 2 * rho / (1.0 - h)
+        size = growth(m) ** 2 * rho / (1.0 - h)
         return newton + 0.5 * _kappa_2(m) * longest * third / (1.0 - h) * size
 
     c = longest * np.sqrt(rho / (1.0 - h))
@@ -145,7 +168,8 @@ def _kappa_2(M: float) -> float:
     return float(2.0 * (np.expm1(M) - M) / M**2) if M > 1e-4 else 1.0 + M
 
 
-def _b(M: float) -> float:
+def growth(M: float) -> float:
+    """``b(M)``."""
     return M / -np.expm1(-M) if M > 1e-8 else 1.0 + M
 
 
@@ -154,38 +178,41 @@ def _kappa(M: float) -> float:
 
 
 def single_deletions(
-    core: SmoothLinearCore,
-    points: Array,
+    deletions: LowRankDeletions,
     margins: Array,
     found: Verdicts,
-    budget: int,
+    stay: Positions,
+    drops: Callable[[Positions, Positions], Array],
     deadline: float,
 ) -> None:
     """``k = 1`` decided by refitting: the rows that the bound leaves open, one by one.
 
     A row is left open for a recourse where its Newton effect plus remainder passes the margin;
     where there is no bound at all, every row is. Out of time, nothing is claimed.
+
+    Parameters
+    ----------
+    stay : positions of rows that are not asked about
+    drops : what going rows take off the scores of some recourses, (positions, recourses) → array
     """
     undecided = np.flatnonzero(found.certified == 0)  # a Newton step's claim is checked too
     if undecided.size == 0:
         return
-    able = np.ones(core.rows.n, dtype=bool)
-    able[core.rows.undeletable()] = False
+    able = np.ones(deletions.rows.n, dtype=bool)
+    able[deletions.rows.undeletable()] = False
+    able[stay] = False
     open_ = np.repeat(able[None, :], undecided.size, axis=0)
-    if found.limit >= 1 and found.missed is not None and found.boxes is not None:
-        deletions = core.deletions(points[undecided], "scores", None)
-        effects = deletions.queries @ (deletions.factor * found.boxes.high[1][:, None]).T
-        charged = found.missed.price[undecided, 1][:, None] * found.missed.charge[1]
-        open_ &= effects + charged > margins[undecided][:, None] * (1.0 - 1e-6)
-    scores = core.scores(points[undecided])
+    missed = found.missed
+    if found.limit >= 1 and missed is not None and found.boxes is not None:
+        effects = deletions.queries[undecided] @ (deletions.factor * found.boxes.high[1][:, None]).T
+        room = margins[undecided] - missed.hidden[undecided, 1]
+        open_ &= effects + missed.of(1, undecided) > room[:, None] * (1.0 - 1e-6)
     worst, by = np.full(undecided.size, -np.inf), np.zeros(undecided.size, dtype=np.intp)
     for row in np.flatnonzero(open_.any(axis=0)).tolist():
         if time.monotonic() > deadline:
             return
-        gone = np.array([row])
         some = np.flatnonzero(open_[:, row])
-        after = core.scores_without(points[undecided[some]], [gone])[0]
-        drop = scores[some] - after
+        drop = drops(np.array([row]), undecided[some])
         by[some] = np.where(drop > worst[some], row, by[some])
         worst[some] = np.maximum(worst[some], drop)
     found.limit = max(found.limit, 1)

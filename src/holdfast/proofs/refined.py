@@ -67,12 +67,11 @@ class Refined:
 
     def _gains(self, k: int) -> Array:
         low, high = self.boxes.low[k][self.rows], self.boxes.high[k][self.rows]
-        return np.maximum(np.maximum(self.c * low, self.c * high), 0.0) + self._charge(k)
+        return np.maximum(np.maximum(self.c * low, self.c * high) + self._charge(k), 0.0)
 
     def _charge(self, k: int) -> Array:
-        missed = self.lists.missed
-        charge: Array = missed.price[self.j, k] * missed.charge[k][self.rows]
-        return charge
+        charged = self.lists.missed.of(k, slice(self.j, self.j + 1), self.rows)
+        return charged[0] if len(charged) else np.zeros(self.rows.size)
 
     def _survivors(self, k: int) -> tuple[Positions, bool]:
         """Places of the rows that can matter at this budget, and whether no other row can."""
@@ -115,7 +114,8 @@ class Refined:
         ties = self.deletions.coupling(cluster.rows)[self.rows].T  # (m, candidates)
         low, high = self.boxes.low[k][self.rows], self.boxes.high[k][self.rows]
         moved = self.c - weights @ ties
-        after = np.maximum(np.maximum(moved * low, moved * high), 0.0)
+        charge = self._charge(k)
+        after = np.maximum(np.maximum(moved * low, moved * high) + charge, 0.0)
         widest = np.maximum(np.abs(self.boxes.low[k]), np.abs(self.boxes.high[k]))
         shift = float(np.max(cluster.coupling * widest))
         ceiling = float(self.lists.rest[self.j]) * (not self.whole) + shift * cluster.widths(c)
@@ -154,7 +154,7 @@ class Refined:
                 self.deletions.block(rows) - tie.T @ inverse @ tie,
                 low[alive],
                 high[alive],
-                np.zeros(alive.size),
+                charge[alive],
                 int(left[t]),
                 self.margin + self.error - base[t],
                 threshold - base[t] - others,
@@ -240,7 +240,7 @@ class Refined:
         weakest = max(float(gains.max()), 0.0 if self.whole else float(self.lists.rest[self.j]))
         for b, partners in ((1, k - 2), (k, k - 3)):  # one stranger; two or more
             lo, hi = self._tightened(rows, inside, k, partners, ties[:, min(b, most) - 1])
-            best = -np.sort(-(np.maximum(np.maximum(c * lo, c * hi), 0.0) + charge))
+            best = -np.sort(-(np.maximum(np.maximum(c * lo, c * hi) + charge, 0.0)))
             sums = np.concatenate([[0.0], np.cumsum(best)])
             numbers = np.array([1]) if b == 1 else np.arange(2, k + 1)
             bounds = sums[np.minimum(k - numbers, best.size)] + numbers * weakest

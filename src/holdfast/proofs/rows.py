@@ -27,28 +27,28 @@ def verdicts(
         Of the recourses' scores.
     margins : (q,)
         Score minus target.
-    errors : (q,) or (q, budget + 1)
-        What may be hidden, absolute: by rounding, or by more the more is deleted.
+    errors : (q,)
+        What rounding may hide, absolute.
     remainder : callable, optional
         From the boxes, what the formula may miss of a true effect; nothing where it is exact.
     """
-    q = margins.size
-    found = boxes(deletions, budget, groups=remainder is None)
-    missed = Missed(np.zeros((q, budget + 1)), np.zeros((budget + 1, deletions.rows.n)), budget)
-    if remainder is not None:
-        missed = remainder(found)
-    limit = min(found.limit, missed.useful(margins))
+    q, n = margins.size, deletions.rows.n
+    found = boxes(deletions, budget, groups=deletions.exact)
+    missed = Missed.nothing(q, n, budget) if remainder is None else remainder(found)
+    apart = [cluster.rows for cluster in found.clusters]
+    apart.append(np.flatnonzero(~deletions.deletable))
+    missed = missed.set_aside(np.concatenate(apart))
+    limit = min(found.limit, missed.limit if deletions.exact else missed.useful(margins))
     lists = Candidates(deletions, found, missed, limit)
     reached = np.zeros((q, limit + 1))
     for k in range(1, limit + 1):
         reached[:, k] = lists.reach(found, k)
     reached *= 1.0 + 1e-10
-    hidden = errors[:, None] if errors.ndim == 1 else errors[:, : limit + 1]
-    proof = margins[:, None] - hidden - 1e-9 * reached
+    proof = margins[:, None] - errors[:, None] - missed.hidden[:, : limit + 1] - 1e-9 * reached
     result = by_bound(reached, proof, _touched_by_singular(deletions))
     result.boxes, result.missed = found, missed
     for j in np.flatnonzero((result.certified < budget) & ~result.singular).tolist():
-        Refined(deletions, found, lists, j, margins[j], hidden[j, 0], proof[j]).into(
+        Refined(deletions, found, lists, j, margins[j], errors[j], proof[j]).into(
             result, budget, deadline
         )
     result.singular |= (result.certified == lists.cap) & (result.attacked != lists.cap + 1)

@@ -32,10 +32,14 @@ def verdicts_by_subject(
     units: Units,
     margins: Array,
     errors: Array,
+    hidden: Array,
     budget: int,
     deadline: float,
 ) -> Verdicts:
-    """Certify and attack every recourse, one unit of deletion being one subject."""
+    """Certify and attack every recourse, one unit of deletion being one subject.
+
+    ``errors`` (q,) is what rounding may hide, ``hidden`` (q, budget + 1) what the formula misses.
+    """
     q, count = margins.size, len(units)
     whitening, touched = _whitening(deletions, units)
     residuals = whitening @ deletions.residuals[units.order]
@@ -60,12 +64,12 @@ def verdicts_by_subject(
         gains = np.maximum(direct + widths * excess, 0.0)
         bound[:, k] = np.partition(gains, count - k, axis=1)[:, -k:].sum(axis=1)
     bound *= 1.0 + 1e-9
-    hidden = errors[:, None] if errors.ndim == 1 else errors[:, : limit + 1]
-    result = by_bound(bound[:, : limit + 1], margins[:, None] - hidden, touched)
+    proof = (margins - errors)[:, None] - hidden[:, : limit + 1]
+    result = by_bound(bound[:, : limit + 1], proof, touched)
     for j in np.flatnonzero((result.certified < budget) & ~touched).tolist():
         if time.monotonic() > deadline:
             break
-        _attack(result, deletions, units, direct[j], j, budget, float(margins[j] + hidden[j, 0]))
+        _attack(result, deletions, units, direct[j], j, budget, float(margins[j] + errors[j]))
     return result
 
 

@@ -1,33 +1,15 @@
 r"""Certificates for a whole pipeline: what is erased is refitted for, scalers included.
 
-Where refitting the preprocessing re-weights penalties and does nothing more
-(:mod:`holdfast.models.scales`), write ``t`` for the parameters in coordinates in which the normal
-matrix is the identity, :math:`τ_f` for the row of feature ``f`` there, ``w`` for a recourse, and
-:math:`D = Σ_f α δ_f τ_f τ_fᵀ` with :math:`δ_f = ρ_f(S) − 1`. Without ``S`` and with the penalties
-re-weighted the parameters are :math:`(I_S + D)^{-1} b_S`, :math:`I_S = I − U_SᵀU_S`, so
-
-.. math:: effect_{whole}(S) = effect_{kept}(S) + Σ_f α δ_f θ_{S,f}\; w (I_S + D)^{-1} τ_f .
-
-Over all ``S`` of ``k`` rows :math:`|δ_f| ≤ \bar δ_f` by order statistics. With ``h`` the sum of the
-largest leverages, :math:`ν = ‖Tᵀ R T‖ ≤ 1`, :math:`e = h + ν \max_f \bar δ_f`, and
-:math:`c_k, g_{f,k}, r_k` the lengths of the ``k`` largest entries of :math:`U w`,
-:math:`U τ_f` and the residuals, :math:`P_{SS} ≽ 1 − h` gives
-
-.. math:: |w (I_S + D)^{-1} τ_f| ≤ |w τ_f| + \frac{c_k g_{f,k}}{1−h}
-          + \frac{‖w‖ ‖τ_f‖ ν \max \bar δ}{(1−h)(1−e)},
-          \qquad |θ_{S,f}| ≤ |θ_f| + \frac{g_{f,k} r_k}{1−h},
-
-which is taken off every margin. A few rows may move a scale a lot, all others hardly: so sets are
-told apart by which of those few they have. Without them the pipeline is refitted, and the bound is
-about the others. Without a penalty nothing is added at all.
+What refitting scalers adds to a deletion is bounded in :mod:`holdfast.proofs.rescaled`. A few rows
+may move a scale a lot, all others hardly: so sets are told apart by which of those few they have.
+Without them the pipeline is refitted, and the bound is about the others.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,6 +20,7 @@ from holdfast.models.erasable import ErasableModel
 from holdfast.models.scales import Scales
 from holdfast.models.solving import scores_or_nan
 from holdfast.proofs.candidates import Verdicts
+from holdfast.proofs.rescaled import Rescaled
 from holdfast.recourse.promises import Promises
 from holdfast.searches.attack import AlgebraAttack
 from holdfast.searches.optimal import optimal
@@ -48,8 +31,21 @@ FEW, MOVES = 3, 0.2
 #: what refitting may add, as a share of a margin, for a joint ceiling to be looked for
 SMALL = 0.25
 
-#: model, its points, their margins, what to take off by number of deletions, its units, budget
-Judge = Callable[[ErasableModel, Any, Array, Array, Units, int], Verdicts]
+
+class Judge(Protocol):
+    """Gives verdicts on a model's recourses, by units of which some stay."""
+
+    def __call__(
+        self,
+        model: ErasableModel,
+        points: Any,
+        margins: Array,
+        errors: Array,
+        units: Units,
+        stay: list[int],
+        budget: int,
+        quick: bool = False,
+    ) -> Verdicts: ...
 
 
 def covered(model: ErasableModel, points: Any) -> bool:
@@ -57,7 +53,7 @@ def covered(model: ErasableModel, points: Any) -> bool:
     if model.preprocessing is None:
         return True
     scales = model.scales
-    return model.can.certificate == "exact" and scales is not None and scales.covers(points)
+    return model.can.certificate is not None and scales is not None and scales.covers(points)
 
 
 def for_the_whole(
@@ -73,12 +69,25 @@ def for_the_whole(
     scales = model.scales
     assert scales is not None
     few = _movers(model, scales, units)
-    found = judge(
-        model, points, margins, _taken_off(model, points, errors, units, few, budget), units, budget
-    )
-    for size in range(1, min(len(few), budget) + 1):
-        for gone in itertools.combinations(few, size):
-            _without(model, points, margins, errors, units, few, gone, budget, judge, found)
+    found = judge(model, points, margins, errors, units, [], budget, bool(few))
+    some = np.flatnonzero(found.certified < budget)
+    if few and some.size:
+        inner = judge(model, take(points, some), margins[some], errors[some], units, few, budget)
+        for size in range(1, min(len(few), budget) + 1):
+            for gone in itertools.combinations(few, size):
+                _without(
+                    model,
+                    take(points, some),
+                    margins[some],
+                    errors[some],
+                    units,
+                    few,
+                    gone,
+                    budget,
+                    judge,
+                    inner,
+                )
+        found.improve(some, inner)
     _categories(scales, model.features(points), units, found)
     return found
 
@@ -91,13 +100,14 @@ def joint_ceiling(
     The bound for the preprocessing kept, with what refitting it may add taken off every margin.
     """
     points, margins = promises.kept_points, promises.margins
-    if model.preprocessing is None or not covered(model, points):
+    exact = model.can.certificate == "exact"
+    if not exact or model.preprocessing is None or not covered(model, points):
         return None
     scales = model.scales
     assert scales is not None
     if _movers(model, scales, units) or scales.rarest <= budget:
         return None
-    taken = _taken_off(model, points, np.zeros(margins.size), units, [], budget)
+    taken = Rescaled(model, points, units, [], budget).off_margins()
     small = np.flatnonzero(np.median(taken, axis=0) < SMALL * np.median(margins))
     most = int(small[-1])  # beyond that nothing much would be left of the margins
     room = margins - taken[:, most]
@@ -165,8 +175,7 @@ def _without(
     number = {int(u): i for i, u in enumerate(places.tolist())}
     kept = [number[u] for u in few if u not in gone]
     more = budget - len(gone)
-    taken = _taken_off(fresh, some, errors[others], own, kept, more)
-    inner = judge(fresh, some, left[others], taken, own, more)
+    inner = judge(fresh, some, left[others], errors[others], own, kept, more)
     reached = inner.certified + len(gone)
     for place, j in enumerate(others.tolist()):
         if reached[place] < found.certified[j]:
@@ -185,63 +194,6 @@ def _own_units(fresh: ErasableModel, units: Units, rows: Positions) -> tuple[Uni
         return own, np.setdiff1d(np.arange(len(units)), rows)
     number = {name: u for u, name in enumerate(units.names)}
     return own, np.array([number[name] for name in own.names])
-
-
-def _taken_off(
-    model: ErasableModel, points: Any, errors: Array, units: Units, stay: list[int], budget: int
-) -> Array:
-    """What rounding and refitting the scalers may hide, (q, budget + 1)."""
-    taken = np.repeat(errors[:, None], budget + 1, axis=1)
-    core, scales = model.form(str(model.can.form)), model.scales
-    if core.strength == 0:
-        return taken
-    if scales is None:  # a column is gone, say: nothing is known of it
-        taken[:, 1:] = np.inf
-        return taken
-    kept: Any = model.deletions(points, preprocessing="kept")
-    first = int(core.intercept)
-    T, theta = core.design.T[first:], np.abs(core.theta[first:])
-    penalty, W = core.penalty[first:], kept.queries
-    along, lengths = np.abs(W @ T.T), np.linalg.norm(W, axis=1)
-    reach = np.linalg.norm(T, axis=1)
-    share = float(np.linalg.norm((T.T * penalty) @ T, 2))
-    rows = units.rows(stay)
-    free = np.setdiff1d(np.arange(kept.rows.n), rows)
-    leverage = np.sort(1.0 - kept.diagonal[free])[::-1]
-    sizes = np.sort(units.sizes)[::-1]
-    most = int(sizes[:budget].sum())
-    residuals = _largest(kept.residuals[None, free], most)[0]
-    over_rows = _largest(T @ kept.factor[free].T, most)
-    over_points = np.concatenate(
-        [
-            _largest(kept.functionals(slice(at, at + 256))[:, free], most)
-            for at in range(0, len(W), 256)
-        ]
-    )
-    for k in range(1, budget + 1):
-        many = min(int(sizes[:k].sum()), free.size)
-        key = ("interval", many, *rows.tolist())
-        low, high = _known(model, key, partial(scales.interval, many, rows))
-        moved = np.maximum(1.0 - low, high - 1.0)
-        h, widest = float(leverage[:many].sum()), share * float(moved.max(initial=0.0))
-        if not h + widest < 1.0:
-            taken[:, k:] = np.inf
-            break
-        g, c, r = over_rows[:, many - 1], over_points[:, many - 1], residuals[many - 1]
-        each = penalty * moved * (theta + g * r / (1.0 - h))
-        extra = along @ each + c * float(g @ each) / (1.0 - h)
-        extra += lengths * float(reach @ each) * widest / ((1.0 - h) * (1.0 - h - widest))
-        taken[:, k] += extra * (1.0 + 1e-9)
-    return taken
-
-
-def _largest(entries: Array, most: int | None = None) -> Array:
-    """The lengths of the 1, 2, … largest entries of every line."""
-    squares = entries**2
-    if most is not None and most < squares.shape[1]:
-        squares = np.partition(squares, squares.shape[1] - most, axis=1)[:, -most:]
-    squares = -np.sort(-squares, axis=1)
-    return np.asarray(np.sqrt(np.cumsum(squares, axis=1)))
 
 
 def _known(model: ErasableModel, key: Any, compute: Callable[[], Any]) -> Any:
