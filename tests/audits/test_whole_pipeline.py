@@ -425,3 +425,55 @@ def test_certificates_cost_little_where_nobody_stands_out():
     total = kept["certified"][valid].sum()
     assert total > 100
     assert whole["certified"][valid].sum() >= 0.98 * total
+
+
+# what cannot be refitted, what is drawn at random ------------------------------------------------
+
+
+class Picky(FunctionTransformer):
+    """A transformer that refuses a column without spread."""
+
+    def fit(self, X, y=None):
+        if np.nanmax(X) == np.nanmin(X):
+            raise ValueError("no spread left")
+        return super().fit(X, y)
+
+
+def test_a_step_that_cannot_be_refitted_is_named_with_the_rows():
+    X, y = loans(30)
+    X["flag"] = 0.0
+    X.loc[[4, 9], "flag"] = 1.0
+    front = make_column_transformer(
+        (StandardScaler(), ["income", "debt"]), (make_pipeline(Picky()), ["flag"])
+    )
+    pipeline = make_pipeline(front, Ridge()).fit(X, y)
+    model = hf.erasable(pipeline, X, y)
+    said = (
+        r"without rows \[4, 9\]: its step 'columntransformer' \(ColumnTransformer\), in it "
+        r"'pipeline' \(Pipeline\), in it 'picky' \(Picky\) fails: no spread left"
+    )
+    with pytest.raises(hf.HoldfastError, match=said):
+        model.without([4, 9])
+    points = X[model.scores(X) > 3.0]
+    with pytest.raises(hf.HoldfastError, match=said):
+        model.deletions(points).effect([4, 9])
+    # what has no score is broken, in whatever asks
+    from holdfast.models.refits import Refits
+
+    refits = Refits(model, points)
+    for by in ("estimator", "solver"):
+        assert np.isnan(refits.without([np.array([4, 9])], by=by)).all()
+    assert "'picky'" in refits.why_not(np.array([4, 9]))[0]
+    plan = hf.search(model, points, 3.0, 2)
+    assert plan.predicted[2] == 1.0
+    assert set(plan.sets[2]) == {4, 9}
+
+
+def test_random_erasures_are_those_of_the_whole_pipeline():
+    X, y = loans(40, income=90_000.0)
+    pipeline = make_pipeline(StandardScaler(), Ridge(5.0)).fit(X, y)
+    model = hf.erasable(pipeline, X, y)
+    given = hf.find_recourse(model, loans(60, seed=1)[0], overshoot=0.2)
+    plan = hf.search(model, given, given.target, 6, "random", draws=12)
+    assert any(7 in draw[-1] for draw in plan.draws)
+    np.testing.assert_allclose(plan.predicted, plan.rerun(), atol=1e-9)

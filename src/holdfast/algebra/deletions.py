@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,7 @@ from holdfast.algebra.dual import DualInverse
 from holdfast.algebra.fit_by_weight import DualFit, FitByWeight, LowRankFit
 from holdfast.algebra.rows import Array, Positions, TrainingRows, listed
 from holdfast.algebra.tiles import Products, Stored, Tiles
-from holdfast.errors import SingularDeletionError
+from holdfast.errors import HoldfastError, SingularDeletionError
 
 #: eigenvalues of I − U_S U_Sᵀ below this are rounding noise
 FLOOR = 1e-8
@@ -98,11 +98,21 @@ class Deletions(ABC):
         ------
         SingularDeletionError
             If the remaining fit would be singular, naming the rows.
+        HoldfastError
+            If a step of the pipeline cannot be refitted, naming the rows and the step.
         """
-        return self.effect_at(self.rows.positions(rows, subjects))
+        return self._effect(self.rows.positions(rows, subjects))
 
     def effect_at(self, positions: Positions) -> Array:
-        """:meth:`effect` for positions already checked."""
+        """:meth:`effect` for positions already checked; ∞ where there is no refit at all."""
+        try:
+            return self._effect(positions)
+        except SingularDeletionError:
+            raise
+        except HoldfastError:
+            return np.full(self.shape, np.inf)
+
+    def _effect(self, positions: Positions) -> Array:
         if self.whole is not None:
             self.solve(positions)  # says which rows cannot go
             return self.whole(positions).reshape(self.shape)
@@ -158,6 +168,10 @@ class Deletions(ABC):
     def dense(self) -> Array:
         """``C`` as one (functionals, n) matrix, for those who ask for it."""
         return self.columns(slice(None))
+
+    def less(self, others: Deletions, weights: Array) -> Deletions:
+        """Of the differences between these functionals and one mean of others."""
+        raise NotImplementedError
 
     # how the triple is laid out, for those who go through all of it ---------------------------
 
@@ -248,6 +262,10 @@ class LowRankDeletions(Deletions):
     @property
     def lengths(self) -> Array:
         return np.linalg.norm(self.queries, axis=1)
+
+    def less(self, others: Deletions, weights: Array) -> Deletions:
+        assert isinstance(others, LowRankDeletions)
+        return replace(self, queries=self.queries - weights @ others.queries, move=None)
 
     def columns(self, rows: Positions | slice) -> Array:
         return self.queries @ self.factor[rows].T
@@ -348,6 +366,11 @@ class KernelDeletions(Deletions):
     @property
     def floor(self) -> float:  # type: ignore[override]
         return 1e-12 * float(self.diagonal.max())
+
+    def less(self, others: Deletions, weights: Array) -> Deletions:
+        assert isinstance(others, KernelDeletions)
+        offset = self.offset - float(weights @ np.broadcast_to(others.offset, weights.shape))
+        return replace(self, queries=self.queries - weights @ others.queries, offset=offset)
 
     def columns(self, rows: Positions | slice) -> Array:
         if isinstance(rows, slice):

@@ -142,6 +142,11 @@ class TrainingRows:
                     culprits,
                 )
 
+    def without(self, rows: Positions) -> str:
+        """Which rows are not among some, in words."""
+        gone = np.setdiff1d(np.arange(self.n), rows)
+        return f"without rows {listed(gone)}" if gone.size else f"on {len(rows)} rows"
+
     def undeletable(self) -> Positions:
         """Rows that cannot go even alone because they are all there is of a class."""
         if self.classes is None:

@@ -66,6 +66,7 @@ def audit(
     n_jobs: int = 1,
     progress: Progress | None = None,
     about: About | None = None,
+    target_rule: str = "fixed",
 ) -> Audit:
     """What erasure requests can do to promised recourses.
 
@@ -109,6 +110,10 @@ def audit(
         Called with ``(stage, done, total)``.
     about : About, optional
         What is known of the files: goes into the report's last section.
+    target_rule : {"fixed", "quantile", "label-quantile"}
+        Whether the target stays what it is when rows are erased, or stays the quantile of the
+        training rows' scores (or of a regressor's labels) that it is now, and so moves with every
+        refit. Certificates are about a fixed target; they are no ceiling for one that moves.
 
     Returns
     -------
@@ -134,6 +139,7 @@ def audit(
     rng = generator_of(random_state)
     clock = Clock(QUICK_SECONDS if quick and time_limit is None else time_limit)
     target = _target(model, given, target)
+    model = model.with_target_rule(target_rule, target)
     for name, value in (("draws", draws), ("n_jobs", n_jobs)):
         positive_number(name, abs(value) if name == "n_jobs" else value)
     if search == "random":
@@ -174,9 +180,10 @@ def audit(
                 time_limit=seconds,
                 random_state=rng,
             )
-            joint = joint_ceiling(
-                model, promises, units, plan.max_deletions, min(JOINT_SECONDS, clock.left), rng
-            )
+            joint = None
+            if model.cutoff is None:
+                seconds = min(JOINT_SECONDS, clock.left)
+                joint = joint_ceiling(model, promises, units, plan.max_deletions, seconds, rng)
             if joint is not None:
                 plan.upper = joint if plan.upper is None else np.fmin(plan.upper, joint)
             tell("certificates", 1, 1)
@@ -221,6 +228,7 @@ def audit(
             "search": str(search if isinstance(search, str) else getattr(search, "__name__", "")),
             "max_deletions": plan.max_deletions,
             "unit": unit,
+            "target_rule": target_rule,
             "certify": bool(certify),
             "draws": int(draws),
             "seed": random_state if isinstance(random_state, int) else None,
@@ -255,7 +263,9 @@ def _attack(
         search, options = "greedy", {"approximation": model.can.predictions[0]}
     elif search == "best" and quick:
         search, options = "refit", {"leaders": 1}
-    elif search == "best" and certify and model.exact:  # the same search, and a joint ceiling
+    elif (
+        search == "best" and certify and model.exact and model.cutoff is None
+    ):  # the same search, and a joint ceiling
         search, options = "optimal", {"time_limit": min(JOINT_SECONDS, clock.left)}
     plan = look_for(
         model,

@@ -76,6 +76,10 @@ class Impact:
             f"Honouring {requests} removes {rows} and breaks {broken} of {total} promised "
             "recourses, confirmed by refitting."
         )
+        if (cutoff := self.updated.cutoff) is not None:
+            move = self.updated.shift
+            way = f"rises by {move:.3g}" if move > 0 else f"falls by {-move:.3g}"
+            said += f" The target is {cutoff.words} and {way if move else 'stays'}."
         if broken:
             helped = int(self.broken["extra_cost"].notna().sum())
             said += f" {helped} of them {'has' if helped == 1 else 'have'} an updated recourse"
@@ -97,6 +101,7 @@ def impact(
     start: str = "fitted",
     own: Any = None,
     random_state: Any = 0,
+    target_rule: str = "fixed",
 ) -> Impact:
     """What honouring some erasure requests does to the promises given to others.
 
@@ -121,6 +126,9 @@ def impact(
         Which promises were given to the very people who are erased; by default those whose index
         is an erased id, or the id of an erased row. They are left out.
     random_state : int, Generator or None
+    target_rule : {"fixed", "quantile", "label-quantile"}
+        As for :func:`holdfast.audit`. Where the target moves, scores after the erasure (of
+        ``updated`` too) are said relative to how far it has moved.
 
     Returns
     -------
@@ -154,6 +162,7 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
     if rows.size == 0:
         raise HoldfastError("nobody is to be erased: the list of ids is empty")
     target = given.target if target is None else float(target)
+    model = model.with_target_rule(target_rule, target)
     own = _own(model, given, rows) if own is None else np.asarray(own, dtype=bool)
     promises = judged(model, given, target, "judge", needed=False)
     scores, keep = promises.scores, np.flatnonzero(promises.counts & ~own)

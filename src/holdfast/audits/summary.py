@@ -60,6 +60,12 @@ LIMITS = (
     "promise is kept nevertheless is for the institution to decide.",
 )
 
+#: said too where the target moves
+MOVING = (
+    "The target of this audit moves with every refit. What is certified is certified for a fixed "
+    "target, so no ceiling follows from it."
+)
+
 
 def number(value: Any) -> float | None:
     """A float, or null where there is none."""
@@ -134,7 +140,7 @@ def summarised(audit: Any) -> AuditSummary:
         notes=files.shared_notes,
         missing=list(audit.missing),
         refits=audit.refits,
-        limits=list(LIMITS),
+        limits=[*LIMITS, *([] if model.cutoff is None else [MOVING])],
         versions=_versions(),
     )
 

@@ -32,7 +32,8 @@ def curve_table(
     table = table.join(random.set_axis(k, axis=0))
     ceiling = np.full(len(k), np.nan)
     if proof is not None:
-        if proof.preprocessing == "refitted":  # what is proven of it kept is no ceiling
+        # what is proven of a preprocessing kept, or of a target that stays, is no ceiling
+        if proof.preprocessing == "refitted" and plan.model.cutoff is None:
             known = np.arange(len(k)) <= proof.limit
             ceiling[known] = np.asarray(proof.upper)[known]
         if plan.upper is not None:

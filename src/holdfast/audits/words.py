@@ -30,6 +30,9 @@ def headline(audit: Any, ceiling: float | None) -> str:
         said.append(
             f"{100 * audit.through_preprocessing:.0f} points of this act through {through}."
         )
+    cutoff = audit.model.cutoff
+    if cutoff is not None:
+        said.append(f"The target is {cutoff.words} and moves with every refit.")
     if audit.quick:
         said.insert(0, "A first answer: a quick search, nothing proven.")
     if audit.seeds is not None and audit.seeds.draws:
@@ -47,6 +50,7 @@ def headline(audit: Any, ceiling: float | None) -> str:
         said.append(f"Proven: no {any_} can break more than {at_most(ceiling)}.")
     elif audit.proof is not None:
         whole = ", preprocessing refitted" if audit.proof.preprocessing == "kept" else ""
+        whole = ": certificates are about a fixed target" if cutoff is not None else whole
         said.append(f"No ceiling is proven for {people(k, audit.unit)}{whole}.")
     if np.isfinite(line["random"]):
         said.append(

@@ -76,6 +76,7 @@ def audit_case(settings: Settings, case: Case, progress: Progress | None = None)
         n_jobs=settings.jobs,
         progress=progress,
         about=case.about,
+        target_rule=settings.target_rule,
     )
     if settings.survive is not None:
         if time.monotonic() < deadline:
@@ -185,6 +186,7 @@ def erase_from_case(
         actionability=_rules_without(settings, case, inside),
         start="scratch" if settings.from_scratch else "fitted",
         random_state=settings.seed,
+        target_rule=settings.target_rule,
     )
     tell("refits without them", 1, 1)
     return found, np.union1d(rows, case.gone)

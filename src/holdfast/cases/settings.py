@@ -58,6 +58,7 @@ class Settings(BaseModel):
     cost: Literal["l1", "l2"] = "l1"
     target: float | None = Field(None, allow_inf_nan=False)
     target_probability: float | None = Field(None, gt=0, lt=1)
+    target_rule: Literal["fixed", "quantile", "label-quantile"] = "fixed"
     actionability: str = "infer"
     erased: Path | None = None
 
@@ -236,6 +237,7 @@ model = "logistic"           # fit it: linear, ridge, logistic, ntk, lssvm, mlp,
 # cost = "l1"
 # target = 0.0               # a score; else the median label, or even odds
 # target_probability = 0.5   # instead of target
+# target_rule = "quantile"   # it is one of the scores (or "label-quantile"), and moves with refits
 # actionability = "infer"    # what people can change: a TOML file, "infer" or "none"
 # erased = "erased.txt"      # ids whose erasure was honoured already
 

@@ -117,6 +117,15 @@ TargetProbability = Annotated[
     float | None,
     option("--target-probability", panel=PROMISES, help="The same as a probability."),
 ]
+TargetRule = Annotated[
+    str | None,
+    option(
+        "--target-rule",
+        panel=PROMISES,
+        help="Whether the target stays (fixed), or is a quantile of the training rows' scores "
+        "(quantile) or labels (label-quantile) and moves with every refit.",
+    ),
+]
 ActionabilityFile = Annotated[
     str | None,
     option(
@@ -192,6 +201,7 @@ PEOPLE = {
 }
 #: promises made before
 PROMISED = {
+    "target_rule": TargetRule,
     "recourses": Recourses,
     "as_of": AsOf,
 }

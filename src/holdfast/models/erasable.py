@@ -18,6 +18,7 @@ from holdfast.algebra.reweighting import Reweighted
 from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text, ids_as_text, take
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
 from holdfast.models.core import Capabilities, Core, Training
+from holdfast.models.cutoffs import Cutoff
 from holdfast.models.drift import spread_of
 from holdfast.models.families import core_maker
 from holdfast.models.pipelines import final_step, fitted_names, flattened, refitted, wants_frames
@@ -146,6 +147,9 @@ class ErasableModel:
             before = None if like is None else like.preprocessing
             self.preprocessing = Preprocessing(fitted[:-1], before)
         self.sign, self._oriented = sign, oriented
+        #: a target that moves with the rows, and how far it has moved from where it was
+        self.cutoff: Cutoff | None = None
+        self.shift = 0.0
         make_core, reason = core_maker(final, self.preprocessing)
         self._scores_raw = make_core is None
         if make_core is None:
@@ -172,24 +176,27 @@ class ErasableModel:
         fitted = again = np.zeros(0)
         if self.core.needs_refit:
             X = self.queries(self.X, "X")
-            refit = self._refitted(X, self.y, self.sample_weight, refit_preprocessing=False)
+            refit = self._refitted(np.arange(self.rows.n), refit_preprocessing=False)[0]
             fitted, again = (
                 self.sign * np.ravel(e.predict(X.copy())) for e in (self.estimator, refit)
             )
         return self.core.verify(fitted, again)
 
     def _refitted(
-        self, X: Any, y: Any, weights: Any, refit_preprocessing: bool, warm: Any = None
-    ) -> Any:
-        """A fresh fit of the estimator; its solver's complaints were heard at the first fit."""
+        self, rows: Positions, refit_preprocessing: bool, warm: Any = None
+    ) -> tuple[Any, Any, Any, Any]:
+        """Some rows, and a fresh fit on them; its complaints were heard at the first fit."""
+        X, y = take(self.X, rows), self.y[rows]
+        weights = None if self.sample_weight is None else self.sample_weight[rows]
+        table = self.queries(X, "X").copy()
         try:
             with quiet:
-                return refitted(self.estimator, X.copy(), y, weights, refit_preprocessing, warm)
+                fresh = refitted(self.estimator, table, y, weights, refit_preprocessing, warm)
         except Exception as failure:  # whatever the estimator does
             raise HoldfastError(
-                f"{type(self._final).__name__} cannot be refitted on {len(y)} of the "
-                f"{self.rows.n} rows: {failure}"
+                f"{self.name} cannot be refitted {self.rows.without(rows)}: {failure}"
             ) from failure
+        return fresh, X, y, weights
 
     @property
     def drift(self) -> float:
@@ -271,7 +278,7 @@ class ErasableModel:
         if len(queries) == 0:
             return np.zeros(0)
         scores: Array = self.core.scores(self.features(queries))
-        return scores
+        return scores - self.shift if self.shift else scores
 
     def score_gradients(self, Q: Any) -> Any:
         """``∂f/∂x`` of shape (q, d) in the columns of ``Q``; a frame if ``Q`` is one.
@@ -338,6 +345,8 @@ class ErasableModel:
         if len(queries) == 0:
             raise HoldfastError("deletions of no queries: Q has no rows")
         found: Any = self.core.deletions(self.features(queries), of, method)
+        if self.cutoff is not None and of == "scores" and preprocessing == "refitted":
+            return self._against_the_cutoff(found, queries)
         if self.preprocessing is None:
             return cast(Deletions, found)
         whole = preprocessing == "refitted" and method is None
@@ -345,6 +354,17 @@ class ErasableModel:
             found = self._pulled_back(found, queries)
             return replace(found, whole=self._gradients_moved(Q)) if whole else found
         return replace(found, whole=whole_effect(self, queries)) if whole else found
+
+    def _against_the_cutoff(self, found: Deletions, queries: Any) -> Deletions:
+        """The same of scores less the cutoff, which goes along with those of one or two rows."""
+        assert self.cutoff is not None
+        near = self.cutoff.nearest(self.training_scores)
+        if near:
+            places, weights = [row for row, _ in near], np.array([share for _, share in near])
+            anchors: Any = self.core.deletions(self.features(take(self.X, places)), "scores", None)
+            found = found.less(anchors, weights)
+        changed: Any = found
+        return cast(Deletions, replace(changed, whole=whole_effect(self, queries)))
 
     def _gradients_moved(self, Q: Any) -> Callable[[Positions], Array]:
         before = np.asarray(self.score_gradients(Q))
@@ -399,14 +419,34 @@ class ErasableModel:
         self, rows: Positions, *, refit_preprocessing: bool = True, start: str = "fitted"
     ) -> ErasableModel:
         """The same model fitted on these rows, each as often as named: a bootstrap sample, say."""
-        X, y = take(self.X, rows), self.y[rows]
-        weights = None if self.sample_weight is None else self.sample_weight[rows]
         warm = self.core.polished() if start == "fitted" else None
         if warm is not None and hasattr(self._final, "feature_names_in_"):
             warm.feature_names_in_ = self._final.feature_names_in_
-        fresh = self._refitted(self.queries(X, "X"), y, weights, refit_preprocessing, warm)
+        fresh, X, y, weights = self._refitted(rows, refit_preprocessing, warm)
         ids = None if self.rows.subjects is None else self.rows.subjects[rows]
-        return ErasableModel(fresh, X, y, ids, weights, self.favourable, like=self)
+        made = ErasableModel(fresh, X, y, ids, weights, self.favourable, like=self)
+        if self.cutoff is not None:
+            made.cutoff = self.cutoff
+            made.shift = self.cutoff.moved(made.training_scores, made._oriented)
+        return made
+
+    def with_target_rule(self, rule: str, target: float) -> ErasableModel:
+        """The same model, whose refits give scores relative to how far the cutoff has moved.
+
+        Parameters
+        ----------
+        rule : {"fixed", "quantile", "label-quantile"}
+            Whether the target stays what it is when rows go, or stays the quantile of the training
+            rows' scores (or labels) that it is now.
+        target : float
+        """
+        labels = self._oriented if self.rows.classes is None else None
+        cutoff = Cutoff.at(rule, target, self.training_scores, labels)
+        if cutoff == self.cutoff:
+            return self
+        made = copy.copy(self)
+        made.cutoff, made.shift = cutoff, 0.0
+        return made
 
     @cached_property
     def row_ids(self) -> list[str]:

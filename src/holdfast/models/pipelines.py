@@ -105,8 +105,7 @@ def refitted(
     if transformers:
         before = Pipeline(transformers)
         if refit_preprocessing:
-            before = clone(before)
-            X = before.fit_transform(X, y)
+            X, before = fitted_to(before, X, y)
         else:
             X = before.transform(X)
         transformers = before.steps
@@ -115,6 +114,45 @@ def refitted(
     fresh = copy.copy(estimator)
     fresh.steps = [*transformers, (name, _refit_step(last, X, y, sample_weight, warm))]
     return fresh
+
+
+def fitted_to(transformer: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """What a fresh fit of a transformer makes of a table, and the fit; else which step fails."""
+    fresh = clone(transformer)
+    try:
+        return fresh.fit_transform(X, y), fresh
+    except Exception as failure:  # whatever a transformer does
+        raise ValueError(f"its step {_failing(transformer, X, y)} fails: {failure}") from failure
+
+
+def _failing(transformer: Any, X: Any, y: Any) -> str:
+    """The innermost step that cannot be fitted, by name and kind, or the transformer itself."""
+    parts: list[tuple[str, Any, Any]] = []
+    if isinstance(transformer, Pipeline):
+        parts = [(name, step, X) for name, step in transformer.steps]
+    elif isinstance(transformer, ColumnTransformer) and isinstance(X, pd.DataFrame):
+        chosen = {name: columns for name, _, columns in transformer.transformers_}
+        for name, part, _ in transformer.transformers:
+            columns = chosen.get(name, [])
+            some = X[columns] if isinstance(columns, list) else X.iloc[:, columns]
+            parts.append((name, part, some))
+    for name, step, table in parts:
+        if step is None or isinstance(step, str):
+            continue
+        table = X if isinstance(transformer, Pipeline) else table
+        try:
+            made = clone(step).fit_transform(table, y)
+        except Exception:
+            return f"{name!r} ({type(step).__name__}){_inside(step, table, y)}"
+        X = made if isinstance(transformer, Pipeline) else X
+    return type(transformer).__name__
+
+
+def _inside(step: Any, X: Any, y: Any) -> str:
+    if not isinstance(step, Pipeline | ColumnTransformer):
+        return ""
+    found = _failing(step, X, y)
+    return "" if found == type(step).__name__ else f", in it {found}"
 
 
 def _refit_step(step: Any, X: Any, y: Any, sample_weight: Array | None, warm: Any) -> Any:

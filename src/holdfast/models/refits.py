@@ -114,7 +114,8 @@ class Refits:
             rows for rows in dict.fromkeys(named) if (rows, preprocessing, by) not in self._known
         ]
         gone = [np.array(rows, dtype=np.intp) for rows in new]
-        if by == "solver" and preprocessing == "kept" and self.model.can.solves:
+        fixed = self.model.cutoff is None
+        if by == "solver" and preprocessing == "kept" and self.model.can.solves and fixed:
             found = self._solved_without(gone, stage)
         elif by == "solver" and (quick := whole_scores(self.model, self.points)) is not None:
             found = self._quickly_without(gone, stage, quick)
@@ -224,7 +225,8 @@ class Refits:
             return np.full(len(self.points), np.nan)
         reasons: dict[int, str] = {}
         try:
-            if by == "solver" and model.can.solves and model.can.refit == "cheap":
+            whole = preprocessing == "refitted" or model.preprocessing is None
+            if by == "solver" and whole and model.can.solves and model.can.refit == "cheap":
                 self.solved += 1
                 refit: Any = Solved(model, rows)
             else:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
 
 from holdfast.algebra.rows import Array, Positions, take
 from holdfast.errors import HoldfastError, SingularDeletionError
+from holdfast.models.pipelines import fitted_to
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.shared_state import quiet
 
@@ -44,12 +44,16 @@ class Solved:
             raise HoldfastError("a class went with the rows")
         self._front, Z = _refitted_front(model, rows)
         core: Any = model.core
-        self._core = core.solved_on(model.training(Z, rows))
+        data = model.training(Z, rows)
+        self._core = core.solved_on(data)
+        self._shift = 0.0
+        if model.cutoff is not None:
+            self._shift = model.cutoff.moved(self._core.scores(Z), data.y)
 
     def scores(self, points: Any) -> Array:
         """Scores of raw points."""
         queries = self._model.queries(points)
-        scores: Array = self._core.scores(self._front(queries))
+        scores: Array = self._core.scores(self._front(queries)) - self._shift
         return scores
 
 
@@ -62,26 +66,28 @@ def _refitted_front(model: Any, rows: Positions) -> tuple[Callable[[Any], Array]
     Z = None if fresh is None or cells is None else fresh.features(cells, rows)
     X, y = model.queries(take(model.X, rows), "X"), model.y[rows]
     if fresh is None or Z is None:
-        slow = _fitted_front(model, X, y)
+        slow = _fitted_front(model, X, y, rows)
         return slow.transform, slow.transform(X)
     made = fresh
 
     def front(queries: Any) -> Array:
         found = made(queries) if isinstance(queries, pd.DataFrame) else None
         # a value it does not know: scikit-learn says what is wrong with it
-        return _fitted_front(model, X, y).transform(queries) if found is None else found
+        return _fitted_front(model, X, y, rows).transform(queries) if found is None else found
 
     return front, Z
 
 
-def _fitted_front(model: Any, X: Any, y: Any) -> Preprocessing:
+def _fitted_front(model: Any, X: Any, y: Any, rows: Positions) -> Preprocessing:
     """The preprocessing fitted afresh by scikit-learn."""
     assert model.preprocessing is not None
     try:
         with quiet:
-            return Preprocessing(clone(model.preprocessing.transformer).fit(X, y))
+            return Preprocessing(fitted_to(model.preprocessing.transformer, X, y)[1])
     except Exception as failure:  # whatever a transformer does
-        raise HoldfastError(f"the preprocessing cannot be refitted: {failure}") from failure
+        raise HoldfastError(
+            f"the preprocessing cannot be refitted {model.rows.without(rows)}: {failure}"
+        ) from failure
 
 
 def can_go(model: Any, sets: Sequence[Positions]) -> list[int]:
@@ -101,7 +107,9 @@ def whole_scores(model: Any, points: Any) -> Callable[[Sequence[Positions]], Arr
     (:mod:`holdfast.models.scales`). NaN where it cannot say, −∞ where there is no score any more.
     """
     scales = model.scales
-    if scales is None or not model.can.solves or not scales.covers(model.queries(points)):
+    if scales is None or model.cutoff is not None or not model.can.solves:
+        return None
+    if not scales.covers(model.queries(points)):
         return None
     Z, core = model.features(points), model.core
 
@@ -129,6 +137,7 @@ def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array] | None
     """
     scales = model.scales
     free = scales is not None and model.form(str(model.can.form)).strength == 0
+    free &= model.cutoff is None
     if free and scales.rarest > scales.n and scales.covers(model.queries(points)):
         return None
     before, quick = model.scores(points), whole_scores(model, points)

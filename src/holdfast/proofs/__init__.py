@@ -51,6 +51,7 @@ def certify(
         the attack only, and status "no bound".
     given : recourses, or points of shape (q, d)
     target : float
+        It stays what it is: nothing is proven of one that moves with the rows.
     max_deletions : int
         The largest number of deletions asked about.
     unit : {"row", "subject"}
@@ -90,6 +91,7 @@ def certify(
     target = finite_score(target)
     if finite_number("time_limit", time_limit) < 0:
         raise HoldfastError(f"time_limit must not be negative, got {time_limit!r}")
+    model = model.with_target_rule("fixed", target)
     units = Units(model.rows, unit)
     budget = budget_of(max_deletions, len(units), unit)
     promises = judged(model, given, target, "certify")

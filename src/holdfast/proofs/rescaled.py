@@ -45,7 +45,7 @@ rows themselves gives :math:`1 − e^{-m} ≤ L s e^{M} / ((1−φ)(1−h))` wit
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -77,24 +77,22 @@ class Rescaled:
         self, model: ErasableModel, points: Any, units: Units, stay: list[int], budget: int
     ):
         self.model, self.units, self.budget = model, units, budget
-        self.core: Any = model.form(str(model.can.form))
+        self._form: Any = model.form(str(model.can.form))
         self.scales = model.scales
-        kept = model.deletions(points, preprocessing="kept")
-        assert isinstance(kept, LowRankDeletions)
-        self.kept = kept
+        self.kept = cast(LowRankDeletions, model.deletions(points, preprocessing="kept"))
         self.stay = units.rows(stay)
         self.free = np.setdiff1d(np.arange(self.kept.rows.n), self.stay)
-        first = int(self.core.intercept)
-        self.T, self.theta = self.core.design.T[first:], self.core.theta[first:]
-        self.penalty = self.core.penalty[first:]
-        W = kept.queries
+        first = int(self._form.intercept)
+        self.T, self.theta = self._form.design.T[first:], self._form.theta[first:]
+        self.penalty = self._form.penalty[first:]
+        W = self.kept.queries
         self.along, self.lengths = W @ self.T.T, np.linalg.norm(W, axis=1)
         self.reach = np.linalg.norm(self.T, axis=1)
 
     def off_margins(self) -> Array:
         """For sets of ``k`` units, least squares: all of it off the margins, (q, budget + 1)."""
         hidden = np.zeros((len(self.lengths), self.budget + 1))
-        if self.core.strength == 0:
+        if self._form.strength == 0:
             return hidden
         for k in range(1, self.budget + 1):
             beyond = self._beyond(k)
@@ -113,7 +111,7 @@ class Rescaled:
         """
         q, n = len(self.lengths), self.kept.rows.n
         budget = self.budget if paths is None else len(paths) - 1
-        if self.core.strength == 0:
+        if self._form.strength == 0:
             return Missed.nothing(q, n, budget)
         slope = self.along * (self.penalty * self.theta)
         left, right = [np.zeros((q, 0))], [np.zeros((0, n))]
@@ -243,7 +241,7 @@ class Rescaled:
 
     @cached_property
     def _rows(self) -> Array:
-        whitened: Array = self.core.design.whiten(self.core.training_features)
+        whitened: Array = self._form.design.whiten(self._form.training_features)
         return whitened
 
     @cached_property

@@ -128,7 +128,8 @@ def search(
     refuse_unknown_options(found_by.run, options, name)
     with one_blas_thread(small_matrices(model)):
         if found_by.attack == "algebra" and model.can.predicts:
-            approximation = model.can.predictions[0]
+            closed = model.exact and (model.preprocessing is None or model.scales is not None)
+            approximation = None if closed else model.can.predictions[0]
         attack = attack_on(
             model,
             promises,

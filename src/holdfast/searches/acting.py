@@ -54,6 +54,7 @@ def acting_units(model: ErasableModel, promises: Promises, units: Units) -> Acti
     """The units whose erasure does more than the algebra with the preprocessing kept says."""
     if model.preprocessing is None or not model.can.predicts:
         return Acting()
+    model = model.with_target_rule("fixed", 0.0)  # who moves the cutoff acts through the model
     scales = model.scales
     if scales is not None and scales.covers(promises.kept_points):
         return _by_scales(model, promises, units)

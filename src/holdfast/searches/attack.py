@@ -280,11 +280,12 @@ class RefittingAttack(Watched):
         leaders: int = 8,
     ):
         self._model, self._Z, self._target = model, model.features(points), target
-        self._whole = model.deletions(points).whole
+        whole = model.deletions(points)
+        self._whole = None if whole.whole is None else whole
         self.units, self.objective = units, objective
         self._leaders, self._threads = leaders, threads
         start = model.core_without()
-        self._scores = start.scores(self._Z)
+        self._scores = model.scores(points)
         self.margins = self._scores - target
         self._refits: dict[tuple[int, ...], Core] = {}
         self._sweeps: dict[Any, Sweep] = {}
@@ -337,8 +338,11 @@ class RefittingAttack(Watched):
         tie = np.full(len(self.units), -np.inf)
         possible = np.zeros(len(self.units), dtype=bool)
         for candidate in screened.ranked(self._leaders):
-            drop = base + outcome.effect_at(inner.rows([candidate]))
             at = place[candidate]
+            if self._model.cutoff is None:
+                drop = base + outcome.effect_at(inner.rows([candidate]))
+            else:
+                drop = self._drop([*units, int(at)])
             possible[at] = True
             value[at], tie[at] = damage(self.margins, drop, self.objective, temperature)
         return Sweep(value, tie, possible)
@@ -352,13 +356,15 @@ class RefittingAttack(Watched):
 
     def _drop(self, units: Sequence[int]) -> Array:
         """What a set does, everything refitted."""
-        if self._whole is None or not len(units):
+        if not len(units):
+            return np.zeros(len(self._Z))
+        if self._whole is None:
             return self._scores - self._refit(units).scores(self._Z)
         key = tuple(sorted(units))
         if key not in self._drops:
             if len(self._drops) > 1000:
                 self._drops.pop(next(iter(self._drops)))
-            self._drops[key] = self._whole(self.units.rows(key))
+            self._drops[key] = self._whole.effect_at(self.units.rows(key))
         return self._drops[key]
 
     def value(self, units: Sequence[int]) -> tuple[float, float]:
