@@ -50,7 +50,7 @@ def margins_without(fit, X, y, rows, points, target, rule):
     keep = np.setdiff1d(np.arange(len(X)), rows)
     fresh = clone(fit).fit(X.iloc[keep], y.iloc[keep])
     before = np.sort(score(fit, X) if rule == "quantile" else y)
-    level = np.interp(target, before, np.linspace(0, 1, len(X)))
+    level = np.interp(target, before, np.linspace(0, 1, len(X)))  # no ties here
     after = score(fresh, X.iloc[keep]) if rule == "quantile" else y.iloc[keep]
     return score(fresh, points) - np.quantile(after, level)
 
@@ -146,3 +146,25 @@ def test_levels_and_refusals():
         Cutoff.at("quantile", 9.0, scores, None)
     with pytest.raises(hf.HoldfastError, match="must be one of 'fixed'"):
         Cutoff.at("median", 2.0, scores, None)
+
+
+def test_ties_stay_ties():
+    """Where many have the target for their label, or their score, one erasure moves nothing."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(120, 2)), columns=list("ab"))
+    y = np.clip(np.round(3 + X["a"] + rng.normal(0, 0.5, 120)), 1, 5)
+    model = hf.erasable(make_pipeline(StandardScaler(), Ridge()).fit(X, y), X, y)
+    moving = model.with_target_rule("label-quantile", 3.0)
+    shifts = [moving.without([i]).shift for i in range(120)]
+    assert np.abs(shifts).max() < 1e-9
+    groups = pd.DataFrame({"a": np.repeat([0.0, 1.0, 2.0], 40)})
+    labels = groups["a"] + rng.normal(0, 0.1, 120)
+    plain = hf.erasable(Ridge(1e-3).fit(groups, labels), groups, labels)
+    target = float(plain.scores(groups)[60])
+    moving = plain.with_target_rule("quantile", target)
+    assert moving.cutoff.level == pytest.approx(0.5, abs=0.01)
+    at_the_cutoff = groups.iloc[[60]]
+    for row in (0, 50, 60, 119):  # whoever is where the cutoff is stays there
+        fresh = moving.without([row])
+        assert fresh.scores(at_the_cutoff)[0] >= target
+        assert fresh.scores(at_the_cutoff)[0] == pytest.approx(target, abs=1e-9)

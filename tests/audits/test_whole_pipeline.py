@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
@@ -20,6 +20,7 @@ from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
     OneHotEncoder,
+    PolynomialFeatures,
     RobustScaler,
     StandardScaler,
 )
@@ -329,6 +330,38 @@ def test_what_has_no_such_form_is_told_apart():
         MinMaxScaler(clip=True),
     ):
         assert hf.erasable(make_pipeline(front, Ridge()).fit(X, y), X, y).scales is None
+    gaps = X.assign(debt=X["debt"].where(np.arange(80) % 7 > 0))
+    for table, front in (
+        (gaps - gaps.min(), [MinMaxScaler(), SimpleImputer(strategy="constant", fill_value=0.0)]),
+        (X, [SimpleImputer(), PolynomialFeatures(2)]),
+        (X, [FunctionTransformer(), SimpleImputer()]),
+        (X, [SimpleImputer(missing_values=-1.0), StandardScaler()]),
+        (X, [StandardScaler(with_std=False), FunctionTransformer(np.square)]),
+        (X, [StandardScaler(with_std=False), MaxAbsScaler()]),
+    ):
+        pipeline = make_pipeline(*front, Ridge()).fit(table, y)
+        model = hf.erasable(pipeline, table, y)
+        assert model.scales is None, front
+        points = table[:8].copy()
+        points.iloc[:4, 1] = -1.0 if getattr(front[0], "missing_values", 0) == -1.0 else 3.0
+        true = scores(pipeline, points) - scores(without(pipeline, table, y, [3]), points)
+        np.testing.assert_allclose(model.deletions(points).effect([3]), true, atol=1e-8)
+        assert hf.certify(model, table[:5], -1e9, 1).preprocessing == "kept"
+    towns = X.assign(town=np.where(np.arange(80) == 5, "own", "other"))
+    encoder = make_column_transformer((OneHotEncoder(sparse_output=False), ["town"]))
+    pipeline = make_pipeline(encoder, FunctionTransformer(), Ridge()).fit(towns, y)
+    model = hf.erasable(pipeline, towns, y)
+    assert np.isinf(model.deletions(towns[5:6]).effect([5])).all()
+    twice = X.assign(sum=X.sum(axis=1))  # least squares chooses among weights, by the scales
+    pipeline = make_pipeline(StandardScaler(), LinearRegression()).fit(twice, y)
+    model = hf.erasable(pipeline, twice, y)
+    points = twice[:6] + np.random.default_rng(0).normal(size=(6, 4))
+    true = scores(pipeline, points) - scores(without(pipeline, twice, y, [3]), points)
+    np.testing.assert_allclose(model.deletions(points).effect([3]), true, atol=1e-8)
+    assert hf.certify(model, points, -1e9, 1).preprocessing == "kept"
+    sliced = ColumnTransformer([("s", StandardScaler(), slice(None, "debt"))])
+    model = hf.erasable(make_pipeline(sliced, Ridge()).fit(X, y), X, y)
+    assert len(model.scales.columns) == 2
     plain = make_pipeline(FunctionTransformer(np.log1p), StandardScaler(), Ridge())
     X = X.abs()
     assert hf.erasable(plain.fit(X, y), X, y).scales is not None

@@ -78,6 +78,7 @@ class Impact:
         )
         if (cutoff := self.updated.cutoff) is not None:
             move = self.updated.shift
+            move = 0.0 if abs(move) < 1e-9 * self.updated.score_unit else move
             way = f"rises by {move:.3g}" if move > 0 else f"falls by {-move:.3g}"
             said += f" The target is {cutoff.words} and {way if move else 'stays'}."
         if broken:

@@ -19,6 +19,20 @@ from holdfast.errors import HoldfastError
 #: what a target may do when rows go
 RULES = ("fixed", "quantile", "label-quantile")
 
+#: values this close to each other, in their spread, are ties; and what rounding leaves of one
+_TIED, _ROUNDING = 1e-9, 1e-12
+
+
+def _level(known: Array, target: float) -> float:
+    """Where among sorted values a target stands, from 0 to 1; amid those it is tied with."""
+    room = _TIED * max(float(known[-1] - known[0]), abs(target) * 1e-3)
+    first, last = np.searchsorted(known, [target - room, target + room])
+    if last > first:
+        place = (first + last - 1) / 2.0
+    else:
+        place = first - 1 + (target - known[first - 1]) / (known[first] - known[first - 1])
+    return float(np.clip(place / max(known.size - 1, 1), 0.0, 1.0))
+
 
 @dataclass(frozen=True)
 class Cutoff:
@@ -41,7 +55,7 @@ class Cutoff:
     @classmethod
     def at(cls, rule: str, target: float, scores: Array, labels: Array | None) -> Cutoff | None:
         """The quantile a target is now; ``None`` where it stays what it is."""
-        if rule not in RULES:
+        if not isinstance(rule, str) or rule not in RULES:
             raise HoldfastError(
                 f"⟦target_rule⟧ must be one of {', '.join(map(repr, RULES))}, got {rule!r}"
             )
@@ -59,13 +73,15 @@ class Cutoff:
                 f"⟦target_rule⟧: the target {target:g} is no quantile of the training {of}: all "
                 f"of them are {'below' if target > known[-1] else 'above'} it"
             )
-        level = float(np.interp(target, known, np.linspace(0.0, 1.0, known.size)))
+        level = _level(known, target)
         return cls(of, level, float(np.quantile(known, level)))
 
     def moved(self, scores: Array, labels: Any) -> float:
         """How much higher the cutoff is for these rows."""
-        known = scores if self.of == "scores" else labels
-        return float(np.quantile(np.asarray(known, dtype=float), self.level)) - self.before
+        known = np.asarray(scores if self.of == "scores" else labels, dtype=float)
+        now = float(np.quantile(known, self.level))
+        # whoever is exactly at the cutoff stays there, rounding or not
+        return now - self.before - _ROUNDING * (abs(now) + abs(self.before))
 
     def nearest(self, scores: Array) -> list[tuple[int, float]]:
         """The one or two rows whose scores make the cutoff, and their weights."""

@@ -24,7 +24,7 @@ from holdfast.models.families import core_maker
 from holdfast.models.pipelines import final_step, fitted_names, flattened, refitted, wants_frames
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
-from holdfast.models.scaled_columns import scales_of
+from holdfast.models.scaled_columns import scales_of, undetermined
 from holdfast.models.scales import Scales
 from holdfast.models.solving import whole_effect
 from holdfast.models.training import in_order, numbers, oriented_target, subject_ids
@@ -377,8 +377,11 @@ class ErasableModel:
             return None
         table = self.queries(self.X, "X")
         intercept = self.form(str(self.can.form)).intercept
-        transformer = self.preprocessing.transformer
-        return scales_of(transformer, table, self.features(self.X), bool(intercept))
+        transformer, Z = self.preprocessing.transformer, self.features(self.X)
+        found = scales_of(transformer, table, Z, bool(intercept))
+        if found is None or self.form(str(self.can.form)).strength > 0:
+            return found
+        return None if undetermined(Z, found.moving, bool(intercept)) else found
 
     def without(
         self,

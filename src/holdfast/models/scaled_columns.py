@@ -65,6 +65,18 @@ def scales_of(transformer: Any, X: Any, features: Array, intercept: bool) -> Sca
     return made
 
 
+def undetermined(features: Array, moving: Any, intercept: bool) -> bool:
+    """Whether some columns that are scaled have weights that the rows leave open.
+
+    Without a penalty the weights of least norm are chosen, and the norm depends on the scales.
+    """
+    Z = features - features.mean(axis=0) if intercept else features
+    Z = Z / np.maximum(np.linalg.norm(Z, axis=0), 1e-300)
+    values, vectors = np.linalg.eigh(Z.T @ Z)
+    open_ = values < 1e-10 * max(float(values[-1]), 1e-300)
+    return bool(np.any(np.abs(vectors[moving][:, open_]) > 1e-6))
+
+
 def _numbered(count: int) -> list[str]:
     return [f"column {i}" for i in range(count)]
 
@@ -111,7 +123,10 @@ def _side_by_side(transformer: ColumnTransformer, columns: list[Column]) -> list
 
 def _places(chosen: Any, names: list[Any]) -> list[int] | None:
     if isinstance(chosen, slice):
-        return list(range(len(names)))[chosen] if not isinstance(chosen.start, str) else None
+        start, stop = chosen.start, chosen.stop
+        start = names.index(start) if isinstance(start, str) else start
+        stop = names.index(stop) + 1 if isinstance(stop, str) else stop  # labels: the last too
+        return list(range(len(names)))[slice(start, stop, chosen.step)]
     some = np.atleast_1d(np.asarray(chosen))
     if some.dtype == bool:
         return np.flatnonzero(some).tolist()
@@ -137,7 +152,8 @@ def _min_max(step: MinMaxScaler, columns: list[Column]) -> list[Column] | None:
 
 
 def _max_abs(step: MaxAbsScaler, columns: list[Column]) -> list[Column] | None:
-    return None if getattr(step, "clip", False) else _scaled(columns, "largest", centred=False)
+    moves = getattr(step, "clip", False) or any(c.centred for c in columns)
+    return None if moves else _scaled(columns, "largest", centred=False)
 
 
 def _robust(step: RobustScaler, columns: list[Column]) -> list[Column] | None:
@@ -151,8 +167,14 @@ def _imputed(step: SimpleImputer, columns: list[Column]) -> list[Column] | None:
         pd.isna(c.values) if pd.isna(step.missing_values) else c.values == step.missing_values
         for c in columns
     ]
-    if any(np.any(g) for g in gaps) and step.strategy != "constant":
+    constant = step.strategy == "constant"
+    if any(np.any(g) for g in gaps) and not constant:
         return None
+    if not constant and (not pd.isna(step.missing_values) or any(c.source < 0 for c in columns)):
+        return None  # where a point would have a gap is not known
+    for column, gap in zip(columns, gaps, strict=True):  # what is filled in is not scaled with it
+        if np.any(gap) and (column.kind != "fixed" or column.centred):
+            return None
     if step.add_indicator and any(np.any(g) for g in gaps):
         return None
     fills = np.asarray(step.statistics_, dtype=object).tolist()
@@ -162,7 +184,7 @@ def _imputed(step: SimpleImputer, columns: list[Column]) -> list[Column] | None:
         if np.any(gap):
             values = values.astype(object)
             values[gap] = fill
-        filled.append(replace(column, values=values, fills=step.strategy != "constant"))
+        filled.append(replace(column, values=values, fills=column.fills or not constant))
     return filled
 
 
@@ -184,7 +206,7 @@ def _one_hot(step: OneHotEncoder, columns: list[Column]) -> list[Column] | None:
 
 def _stateless(step: Any, columns: list[Column]) -> list[Column] | None:
     """What does not depend on which rows there are: applied, and nothing more."""
-    if any(c.kind != "fixed" for c in columns):
+    if any(c.kind != "fixed" or c.centred or c.fills or c.strict for c in columns):
         return None
     try:
         out = step.transform(np.column_stack([c.values for c in columns]))

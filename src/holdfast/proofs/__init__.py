@@ -89,6 +89,8 @@ def certify(
     """
     refuse_other_models(model)
     target = finite_score(target)
+    if preprocessing not in ("refitted", "kept") or not isinstance(preprocessing, str):
+        raise HoldfastError(f"preprocessing must be 'refitted' or 'kept', got {preprocessing!r}")
     if finite_number("time_limit", time_limit) < 0:
         raise HoldfastError(f"time_limit must not be negative, got {time_limit!r}")
     model = model.with_target_rule("fixed", target)
