@@ -138,18 +138,21 @@ def test_class_weights(rng):
     )
 
 
-def test_balanced_class_weights_refit_but_have_no_algebra(rng):
+def test_balanced_class_weights_are_those_of_the_rows_left(rng):
     X, y, Q = problem(rng)
     balanced = hf.erasable(tight(class_weight="balanced").fit(X, y), X, y)
-    with pytest.raises(hf.UnsupportedModelError, match="balanced.*without"):
-        balanced.deletions(Q)
-    with pytest.raises(hf.UnsupportedModelError, match="balanced"):
-        balanced.reweighted(np.ones(len(X)))
-    rows = np.flatnonzero(y == 1)[:40]
-    own = tight(class_weight="balanced").fit(np.delete(X, rows, 0), np.delete(y, rows))
-    np.testing.assert_allclose(
-        balanced.without(rows).scores(Q), own.decision_function(Q), atol=1e-4
-    )
+    before = balanced.scores(Q)
+    for rows in ([3], [3, 7, 11], np.flatnonzero(y == 1)[:20]):
+        own = tight(class_weight="balanced").fit(np.delete(X, rows, 0), np.delete(y, rows))
+        true = before - own.decision_function(Q)
+        np.testing.assert_allclose(
+            balanced.scores(Q) - balanced.without(rows).scores(Q), true, atol=1e-5
+        )
+        effect = balanced.deletions(Q).effect(rows)
+        assert np.abs(effect - true).max() <= 0.002 * np.abs(true).max() + 1e-6
+        np.testing.assert_allclose(
+            balanced.core.scores_without(Q, [np.array(rows)])[0], before - true, atol=1e-5
+        )
 
 
 def test_separable_classes_without_a_penalty_have_no_optimum(rng):

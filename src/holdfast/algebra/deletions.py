@@ -41,6 +41,26 @@ Move = Callable[[Array, Positions], Array]
 STREAMED_RANK = 128
 
 
+@dataclass(frozen=True)
+class Also:
+    """What a row that goes changes beside its own term in a training problem, to first order.
+
+    Attributes
+    ----------
+    functionals : (functionals, m)
+    rows : (n, m)
+        Their product transposed is added to every row's effect: it needs no solving.
+    """
+
+    functionals: Array = field(repr=False)
+    rows: Array = field(repr=False)
+
+    def effect(self, rows: Any) -> Array:
+        """Of some rows together, (functionals,)."""
+        found: Array = self.functionals @ self.rows[rows].sum(axis=0)
+        return found
+
+
 class Deletions(ABC):
     """The triple ``C, P, r`` for a set of functionals, in factored form.
 
@@ -185,6 +205,8 @@ class Deletions(ABC):
     refined: bool = False
     #: for pipelines: the effect with the preprocessing refitted too, which the triple keeps
     whole: Whole | None = None
+    #: what a row that goes changes beside its own term
+    also: Also | None = None
     #: rows whose weights a :meth:`fit_by_weight` can follow at once; ``None``: all
     most_weighted: int | None = None
 
@@ -250,6 +272,7 @@ class LowRankDeletions(Deletions):
     floor: float = FLOOR
     lost: float = 1e-7
     whole: Whole | None = field(default=None, repr=False)
+    also: Also | None = field(default=None, repr=False)
 
     @property
     def streams(self) -> bool:  # type: ignore[override]
@@ -271,7 +294,8 @@ class LowRankDeletions(Deletions):
         return self.queries @ self.factor[rows].T
 
     def single_effects(self) -> Array:
-        return self.queries @ (self.factor * self.single_steps[:, None]).T
+        effects: Array = self.queries @ (self.factor * self.single_steps[:, None]).T
+        return effects if self.also is None else effects + self.also.functionals @ self.also.rows.T
 
     def block(self, rows: Positions) -> Array:
         identity = np.eye(rows.size)
@@ -292,7 +316,8 @@ class LowRankDeletions(Deletions):
 
     def _by_formula(self, positions: Positions) -> Array:
         if self.move is None:
-            return super()._by_formula(positions)
+            found = super()._by_formula(positions)
+            return found if self.also is None else found + self.also.effect(positions)
         change = self.factor[positions].T @ self.solve(positions)
         return self.move(change, positions)
 

@@ -104,6 +104,10 @@ class Design:
         whitened: Array = phi @ self.T
         return whitened
 
+    def coordinates(self, theta: Array) -> Array:
+        """The whitened coordinates of parameters."""
+        return np.asarray(np.linalg.lstsq(self.T, theta, rcond=None)[0], dtype=np.float64)
+
     def parameters(self, whitened: Array) -> Array:
         """The parameters (p,) whose whitened coordinates are given."""
         theta: Array = self.T @ whitened

@@ -116,9 +116,12 @@ class States:
         places = np.concatenate([np.r_[self._units.places(u)] for u in more])
         effects = self.effects(state, places)
         gone = np.concatenate([state.gone, rows])
+        before = state.base
+        if self._deletions.also is not None:
+            before = before + self._deletions.also.effect(rows)
         moved = replace(state, units=(*state.units, *more), parent=state.units, gone=gone)
         if not self._deletions.coupled:
-            base = state.base + state.residuals[places] @ effects
+            base = before + state.residuals[places] @ effects
             return self._completed(replace(moved, base=base))
         columns = self._deletions.coupling(rows)[self._units.order]
         columns -= state.left @ state.right[places].T
@@ -130,7 +133,7 @@ class States:
         return self._completed(
             replace(
                 moved,
-                base=state.base + (inverse @ state.residuals[places]) @ effects,
+                base=before + (inverse @ state.residuals[places]) @ effects,
                 residuals=state.residuals - lag @ state.residuals[places],
                 diagonal=state.diagonal - np.einsum("ij,ij->i", lag, columns),
                 left=np.hstack([state.left, lag]),

@@ -26,6 +26,9 @@ from holdfast.algebra.units import Units
 #: entries of C below which threads cost more than they save
 SMALL = 1 << 19
 
+#: a step this small is none; what a row changes beside is divided by it
+_NO_STEP = 1e-9
+
 #: takes tile, lag, gone, steps and starts, fills value and tie, and takes more of its own
 Reduction = Callable[..., None]
 
@@ -77,6 +80,7 @@ class Sweeps:
         self.source = TileSource(
             self._tiles, self.states, units, deletions.streams, self.executor.threads
         )
+        self.source.keeps_a_running_copy &= deletions.also is None
 
     def state(self, units: Sequence[int]) -> State:
         """The triple without some units; raises where that fit is singular."""
@@ -89,7 +93,7 @@ class Sweeps:
     def drop(self, units: Sequence[int]) -> Array:
         """The drop of every functional when these units go together."""
         rows = self.units.rows(units)
-        if self.deletions.streams or self.deletions.refined:
+        if self.deletions.streams or self.deletions.refined or self.deletions.also is not None:
             return self.deletions.effect_at(rows).ravel()
         return self.deletions.solve(rows) @ self._tiles(self._places[rows])
 
@@ -100,7 +104,8 @@ class Sweeps:
 
     def sweep(self, state: State, reduce: Reduction, *more: Any) -> Sweep:
         """Reduce every candidate's effects, tile by tile, on all threads."""
-        starts = self.units.starts
+        starts, also = self.units.starts, self.deletions.also
+        right = np.zeros((0, 0)) if also is None else np.ascontiguousarray(also.functionals.T)
         tiles, rows_each = self.source.at(state)
 
         def work(chunk: tuple[int, int]) -> tuple[Array, Array]:
@@ -108,7 +113,12 @@ class Sweeps:
             rows = slice(int(starts[first]), int(starts[last]))
             value, tie = np.zeros(last - first), np.zeros(last - first)
             some = starts[first : last + 1]
-            reduce(*tiles(rows), state.steps[rows], some, value, tie, *more)
+            tile, lag, gone = tiles(rows)
+            steps = state.steps[rows]
+            if also is not None:  # as entries of C: a step times its entry is what a row does
+                steps = np.where(np.abs(steps) > _NO_STEP, steps, _NO_STEP)
+                tile = tile + (also.rows[self.units.order[rows]] / steps[:, None]) @ right
+            reduce(tile, lag, gone, steps, some, value, tie, *more)
             return value, tie
 
         work.loop = reduce  # type: ignore[attr-defined]

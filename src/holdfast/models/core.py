@@ -61,6 +61,8 @@ class Capabilities:
         Which proof there is: by the exact algebra, or by a Newton step and its remainder.
     refit : {"cheap", "cubic", "training"}
         What a refit costs: next to nothing, the cube of the rows, or a training run.
+    chooses : {"", "cheaply", "dearly"}
+        Whether a refit chooses a hyperparameter again, which the algebra keeps, and at what cost.
     draws : bool
         Whether a refit with nobody erased but another seed is another model.
     form : {"linear", "smooth", "kernel"} or None
@@ -78,6 +80,7 @@ class Capabilities:
     solves: bool = False
     certificate: Literal["exact", "newton"] | None = None
     refit: Literal["cheap", "cubic", "training"] = "training"
+    chooses: Literal["", "cheaply", "dearly"] = ""
     draws: bool = False
     form: Literal["linear", "smooth", "kernel"] | None = None
     linear: bool = False
@@ -136,6 +139,10 @@ class Core(Protocol):
         fit of it, for cores whose ``needs_refit`` is true; empty for others.
         """
         return None
+
+    def label_score(self, label: float) -> float:
+        """A regressor's label as a score, before orientation: its logarithm, say."""
+        return label
 
     #: whether :meth:`verify` compares with a fresh fit, which then is made
     needs_refit: bool = False

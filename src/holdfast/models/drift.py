@@ -32,9 +32,12 @@ def gradient_share(total: Array, row_norms: Array) -> float:
     return float(np.linalg.norm(total) / (row_norms.sum() or 1.0))
 
 
-def judge(drift: float, share: float, name: str, advice: str) -> str | None:
-    """Refuse what is too far from stationary to be an early stop; word a drift that matters."""
-    if drift > TOO_FAR and share > UNCANCELLED:
+def judge(drift: float, share: float, name: str, advice: str, noise: float = 1.0) -> str | None:
+    """Refuse what is too far from stationary to be an early stop; word a drift that matters.
+
+    ``noise``: how many times as far as others a fit may stop that goes by random rows.
+    """
+    if drift > noise * TOO_FAR and share > noise * UNCANCELLED:
         raise DataMismatchError(
             f"either X and y are not the data this {name} was fitted on, or its fit stopped far "
             f"from its optimum: at its weights {share:.1%} of the rows' gradients do not cancel, "

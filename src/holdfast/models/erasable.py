@@ -21,7 +21,14 @@ from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.cutoffs import Cutoff
 from holdfast.models.drift import spread_of
 from holdfast.models.families import core_maker
-from holdfast.models.pipelines import final_step, fitted_names, flattened, refitted, wants_frames
+from holdfast.models.pipelines import (
+    final_step,
+    fitted_names,
+    flattened,
+    raw_scores,
+    refitted,
+    wants_frames,
+)
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
 from holdfast.models.scaled_columns import scales_of, undetermined
@@ -178,7 +185,7 @@ class ErasableModel:
             X = self.queries(self.X, "X")
             refit = self._refitted(np.arange(self.rows.n), refit_preprocessing=False)[0]
             fitted, again = (
-                self.sign * np.ravel(e.predict(X.copy())) for e in (self.estimator, refit)
+                self.sign * np.ravel(raw_scores(e, X.copy())) for e in (self.estimator, refit)
             )
         return self.core.verify(fitted, again)
 
@@ -318,8 +325,8 @@ class ErasableModel:
             logistic regression, the infinitesimal jackknife for networks.
         preprocessing : {"refitted", "kept"}
             Whether effects include what refitting a pipeline's transformers does, as an erasure
-            does. The triple itself, which searches and proofs go through, keeps them. With a
-            ``method`` they are always kept.
+            does, and what choosing a penalty again does (``RidgeCV``). The triple itself, which
+            searches and proofs go through, keeps them. With a ``method`` they are always kept.
 
         Returns
         -------
@@ -347,11 +354,11 @@ class ErasableModel:
         found: Any = self.core.deletions(self.features(queries), of, method)
         if self.cutoff is not None and of == "scores" and preprocessing == "refitted":
             return self._against_the_cutoff(found, queries)
-        if self.preprocessing is None:
-            return cast(Deletions, found)
         whole = preprocessing == "refitted" and method is None
+        if self.preprocessing is None and self.can.chooses != "cheaply":
+            return cast(Deletions, found)
         if of == "gradients":
-            found = self._pulled_back(found, queries)
+            found = found if self.preprocessing is None else self._pulled_back(found, queries)
             return replace(found, whole=self._gradients_moved(Q)) if whole else found
         return replace(found, whole=whole_effect(self, queries)) if whole else found
 
@@ -624,7 +631,7 @@ class ErasableModel:
     @property
     def median_label(self) -> float:
         """The median training label of a regressor, higher is better: its natural target."""
-        return self.sign * float(np.median(self.y.astype(float)))
+        return self.sign * self.core.label_score(float(np.median(self.y.astype(float))))
 
     @cached_property
     def frame(self) -> pd.DataFrame:

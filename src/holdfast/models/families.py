@@ -7,29 +7,51 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import (
+    BayesianRidge,
+    LinearRegression,
+    Ridge,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    RidgeCV,
+)
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from holdfast.errors import UnsupportedModelError
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.estimators.wide import WideReLURegressor
-from holdfast.models import kernel, linear, logistic, network
+from holdfast.models import kernel, linear, network, readings
 from holdfast.models.core import Core, Family, Training
-from holdfast.models.kernel import KernelCore
+from holdfast.models.kernel import GaussianProcessCore, KernelCore
 from holdfast.models.linear import LinearCore
-from holdfast.models.logistic import LogisticCore
 from holdfast.models.network import NetworkCore
 from holdfast.models.pipelines import cross_fits
 from holdfast.models.preprocessing import Preprocessing
+from holdfast.models.readings import READINGS, Reading
+from holdfast.models.smooth import SmoothLinearCore
 from holdfast.models.wide import WideCore
+
+
+def smooth_core(estimator: Any, data: Training) -> Core:
+    """A linear score under a smooth loss; least squares that stay such, exactly."""
+    if isinstance(estimator, RidgeClassifier) and estimator.class_weight != "balanced":
+        return LinearCore(estimator, data)
+    return SmoothLinearCore(Reading.of(estimator), data)
+
 
 #: the families we bring; :func:`holdfast.register` adds others
 FAMILIES: list[Family] = [
-    Family((LinearRegression, Ridge), LinearCore, linear.unsupported),
+    Family(
+        (LinearRegression, Ridge, RidgeCV, RidgeClassifierCV, BayesianRidge),
+        LinearCore,
+        linear.unsupported,
+    ),
     Family((KernelRidge, NTKRegressor, LSSVMClassifier), KernelCore, kernel.unsupported),
-    Family((LogisticRegression,), LogisticCore, logistic.unsupported),
+    Family(tuple(READINGS), smooth_core, readings.unsupported),
+    Family((GaussianProcessRegressor,), GaussianProcessCore, kernel.unsupported),
     Family((MLPClassifier, MLPRegressor), NetworkCore, network.unsupported),
     Family((WideReLURegressor,), WideCore),
 ]

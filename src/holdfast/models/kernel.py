@@ -21,6 +21,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Product, Sum, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
 
 from holdfast.algebra import kernel_functions
@@ -43,7 +45,7 @@ class KernelCore(Core):
     def __init__(self, estimator: Any, data: Training):
         self._estimator = estimator
         matrix = self._pose(data)
-        dual = data.sign * np.ravel(estimator.dual_coef_)
+        dual = self._dual(data.sign)
         self._check_dual(matrix, dual, data.sign * float(getattr(estimator, "intercept_", 0.0)))
         self._solve(matrix)
 
@@ -51,11 +53,20 @@ class KernelCore(Core):
         """The training problem, and the kernel matrix of its distinct rows."""
         self.rows, self.X, self._weights = data.rows, data.X, data.weights
         self._y = data.y if data.rows.classes is None else 2.0 * data.y - 1.0
-        self.kernel, self.beta, self._bias = _kernel_of(self._estimator, data.X.shape[1])
+        self._width = data.X.shape[1]
+        self.kernel, self.beta, self._bias = self._problem()
         self._repeats = Repeats.worth_using(data.X, data.weights)
         # what scores are made of: the rows, equal ones as one with their weights added up
         self._points = data.X if self._repeats is None else self._repeats.points
         return self.kernel.gram(self._points)
+
+    def _problem(self) -> tuple[kernel_functions.Kernel, float, bool]:
+        """Kernel, ridge, and whether there is a bias."""
+        return _kernel_of(self._estimator, self._width)
+
+    def _dual(self, sign: int) -> Array:
+        """The fitted dual weights."""
+        return np.asarray(sign * np.ravel(self._estimator.dual_coef_))
 
     def _solve(self, matrix: Array) -> None:
         """The fit, and what its deletions are made of; the kernel matrix is overwritten."""
@@ -125,7 +136,7 @@ class KernelCore(Core):
         rounding = (
             np.finfo(float).eps * len(dual) * float(matrix.diagonal().max() * np.abs(dual).max())
         )
-        single = self._estimator.dual_coef_.dtype == np.float32
+        single = getattr(self._estimator, "dual_coef_", dual).dtype == np.float32
         if worst > (1e-3 if single else 1e-6) * scale + 100 * rounding:
             raise DataMismatchError(
                 f"X and y are not the data this {name} was fitted on: its dual weights leave a "
@@ -302,6 +313,94 @@ class KernelCore(Core):
         return without
 
 
+class GaussianProcessCore(KernelCore):
+    """scikit-learn's ``GaussianProcessRegressor`` with its fitted kernel and ``y``'s mean kept.
+
+    ``(a K + β) α = y`` is ``(K + β/a) aα = y``: kernel ridge, on features in units of their length
+    scales.
+    """
+
+    def __init__(self, estimator: Any, data: Training):
+        self._amplitude, lengths, noise = _gaussian_parts(estimator.kernel_)
+        self._units: Array = np.ones(data.X.shape[1]) / lengths
+        self._noise = float(np.ravel(estimator.alpha)[0]) + noise
+        mean, self._spread = (
+            float(np.ravel(getattr(estimator, name))[0])
+            for name in ("_y_train_mean", "_y_train_std")
+        )
+        self._mean = data.sign * mean
+        self._chooses = estimator.optimizer is not None and estimator.kernel_.n_dims > 0
+        super().__init__(estimator, data)
+
+    @property
+    def can(self) -> Capabilities:
+        return replace(super().can, chooses="dearly" if self._chooses else "")
+
+    def _pose(self, data: Training) -> Array:
+        return super()._pose(replace(data, X=data.X * self._units, y=data.y - self._mean))
+
+    def _problem(self) -> tuple[kernel_functions.Kernel, float, bool]:
+        return kernel_functions.gaussian(0.5), self._noise / self._amplitude, False
+
+    def _dual(self, sign: int) -> Array:
+        dual: Array = sign * np.ravel(self._estimator.alpha_) * self._amplitude * self._spread
+        return dual
+
+    def scores(self, X: Array) -> Array:
+        return super().scores(X * self._units) + self._mean
+
+    def training_scores(self) -> Array:
+        return super().training_scores() + self._mean
+
+    def score_gradients(self, X: Array) -> Array:
+        return super().score_gradients(X * self._units) * self._units
+
+    def deletions(self, X: Array, of: str, method: str | None) -> KernelDeletions:
+        found = super().deletions(X * self._units, of, method)
+        if of == "gradients":
+            found = replace(found, queries=found.queries * np.tile(self._units, len(X))[:, None])
+        return found
+
+    def reweighted(self, omega: Array) -> Reweighted:
+        inner = super().reweighted(omega)
+        return Reweighted(
+            scores=lambda X: inner.scores(X * self._units) + self._mean,
+            pullback=lambda X, v: inner.pullback(X * self._units, v),
+            derivatives=lambda X: inner.derivatives(X * self._units),
+        )
+
+    def own_scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
+        return super().own_scores_without(X * self._units, sets) + self._mean
+
+    def scores_of(self, X: Array, sums: Array, biases: Array) -> Array:
+        return super().scores_of(X * self._units, sums, biases) + self._mean
+
+    def leave_one_out(self) -> Array:
+        return super().leave_one_out() + self._mean
+
+
+def _gaussian_parts(kernel: Any) -> tuple[float, Any, float]:
+    """Amplitude, length scales and noise of a fitted kernel: a Gaussian one, scaled, plus white."""
+    if isinstance(kernel, RBF):
+        return 1.0, np.asarray(kernel.length_scale, dtype=float), 0.0
+    if isinstance(kernel, WhiteKernel):
+        return 0.0, 1.0, float(kernel.noise_level)
+    if isinstance(kernel, ConstantKernel):
+        return float(kernel.constant_value), None, 0.0
+    if not isinstance(kernel, Product | Sum):
+        raise ValueError("not Gaussian")
+    one, other = _gaussian_parts(kernel.k1), _gaussian_parts(kernel.k2)
+    if isinstance(kernel, Product):
+        if one[2] or other[2] or (one[1] is not None and other[1] is not None):
+            raise ValueError("not Gaussian")
+        lengths = other[1] if one[1] is None else one[1]
+        return one[0] * other[0], lengths, 0.0
+    if one[1] is None or other[1] is None or (one[0] and other[0]):
+        raise ValueError("not Gaussian")
+    amplitude, lengths = (one[0], one[1]) if one[0] else (other[0], other[1])
+    return amplitude, lengths, one[2] + other[2]
+
+
 def _condition(matrix: Array, beta: float) -> float:
     """About the condition of the kernel matrix plus its ridge."""
     v = np.ones(len(matrix))
@@ -334,10 +433,24 @@ def _kernel_of(estimator: Any, d: int) -> tuple[kernel_functions.Kernel, float, 
 
 def unsupported(estimator: Any) -> str | None:
     """Why an estimator of this family has no algebra, if so."""
+    if isinstance(estimator, GaussianProcessRegressor):
+        return _no_process(estimator)
     if not isinstance(estimator, KernelRidge):
         return None
     if kernel_functions.of_kernel_ridge(estimator, 1) is None and estimator.kernel != "linear":
         return "only the kernels linear, rbf, poly (polynomial) and laplacian are supported"
     if not float(np.ravel(estimator.alpha)[0]) > 0:
         return "it has no ridge (alpha must be above 0)"
+    return None
+
+
+def _no_process(estimator: Any) -> str | None:
+    if np.ndim(estimator.alpha) > 0:
+        return "alpha differs from row to row"
+    try:
+        amplitude, lengths, _ = _gaussian_parts(estimator.kernel_)
+    except ValueError:
+        amplitude, lengths = 0.0, None
+    if not amplitude or lengths is None:
+        return "its kernel is no RBF kernel, scaled by a constant, with or without white noise"
     return None

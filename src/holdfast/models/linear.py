@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
+from sklearn.linear_model import BayesianRidge, RidgeClassifierCV, RidgeCV
 
 from holdfast.algebra.deletions import FLOOR, LowRankDeletions
 from holdfast.algebra.design import Design, LinearScores, centre_of, features, functional_features
@@ -28,27 +29,40 @@ from holdfast.errors import DataMismatchError, SingularDeletionError
 from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.drift import spread_of, warning_of
 
+#: estimators that choose a penalty from the data
+CHOOSING = (BayesianRidge, RidgeCV, RidgeClassifierCV)
+
 
 class LinearCore(LinearScores, Core):
-    """scikit-learn's ``LinearRegression`` and ``Ridge`` as models that can forget.
+    """scikit-learn's least squares as models that can forget: exact.
 
+    ``LinearRegression``, ``Ridge`` and ``RidgeClassifier``; ``RidgeCV``, ``RidgeClassifierCV`` and
+    ``BayesianRidge`` with the strength of the penalty that they chose, which the algebra keeps.
     Also ``KernelRidge`` with the linear kernel, which is ridge regression without an intercept.
     """
 
-    can = Capabilities(
-        predictions=("exact", "jackknife"),
-        solves=True,
-        certificate="exact",
-        refit="cheap",
-        form="linear",
-        linear=True,
-    )
     needs_refit = True
+
+    @property
+    def can(self) -> Capabilities:
+        return Capabilities(
+            predictions=("exact", "jackknife"),
+            solves=True,
+            certificate="exact",
+            refit="cheap",
+            chooses="cheaply" if self._chooses else "",
+            form="linear",
+            linear=True,
+        )
 
     def __init__(self, estimator: Any, data: Training):
         self.intercept = bool(getattr(estimator, "fit_intercept", False))
-        self.strength = float(np.ravel(getattr(estimator, "alpha", 0.0))[0])
-        self._name = type(estimator).__name__
+        self.strength = _strength(estimator)
+        self._name, self._chooses = type(estimator).__name__, isinstance(estimator, CHOOSING)
+        given = getattr(estimator, "class_weight", None)
+        self._class_weights = None
+        if isinstance(given, dict):
+            self._class_weights = np.array([given.get(c, 1.0) for c in estimator.classes_])
         # sag and saga shuffle: a refit need not give quite the same model
         self._tolerance = 1e-2 if getattr(estimator, "solver", "") in ("sag", "saga") else 1e-6
         self._solve(data)
@@ -56,7 +70,11 @@ class LinearCore(LinearScores, Core):
     def _solve(self, data: Training) -> None:
         """The fit, and what its deletions are made of."""
         X, y, weights = data.X, data.y, data.weights
-        self.rows = data.rows
+        self.rows, self._given = data.rows, data
+        if data.rows.classes is not None:
+            y = 2.0 * y - 1.0
+            if self._class_weights is not None:
+                weights = weights * self._class_weights[data.rows.classes]
         self.centre = centre_of(X, weights, self.intercept)
         phi = features(X, self.centre)
         self.penalty = np.full(phi.shape[1], self.strength)
@@ -183,9 +201,9 @@ class LinearCore(LinearScores, Core):
         return found
 
     def without(self, rows: Positions) -> LinearCore:
-        keep = np.delete(np.arange(self.rows.n), rows)
+        keep, given = np.delete(np.arange(self.rows.n), rows), self._given
         kept = Training(
-            self._X[keep], self._y[keep], self._weights[keep], self.rows.only(keep), sign=1
+            given.X[keep], given.y[keep], given.weights[keep], given.rows.only(keep), given.sign
         )
         return self.solved_on(kept)
 
@@ -200,8 +218,20 @@ class LinearCore(LinearScores, Core):
         return self._y - self._raw_residuals / np.where(diagonal > FLOOR, diagonal, np.nan)
 
 
+def _strength(estimator: Any) -> float:
+    """The penalty, as chosen by the estimator where it chooses one."""
+    if isinstance(estimator, BayesianRidge):
+        return float(estimator.lambda_ / estimator.alpha_)
+    chosen = getattr(estimator, "alpha_", None) if isinstance(estimator, CHOOSING) else None
+    return float(np.ravel(getattr(estimator, "alpha", 0.0) if chosen is None else chosen)[0])
+
+
 def unsupported(estimator: Any) -> str | None:
     """Why an estimator of this family has no algebra, if so."""
     if getattr(estimator, "positive", False):
         return "positive=True makes it constrained least squares, which has no closed form"
+    if getattr(estimator, "class_weight", None) == "balanced" and "CV" in type(estimator).__name__:
+        return "balanced class weights and a chosen penalty change together"
+    if getattr(estimator, "alpha_per_target", False):
+        return "alpha_per_target=True chooses a penalty for each of several targets"
     return None

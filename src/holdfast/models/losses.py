@@ -7,7 +7,7 @@ harm: ``whitened`` gives :math:`\sqrt{v}` and :math:`−ℓ'/\sqrt{v}` without d
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -16,9 +16,14 @@ from holdfast.algebra.rows import Array
 
 
 class Loss(Protocol):
-    """A convex, three times differentiable loss of a score."""
+    """A convex loss of a score, three times differentiable but for kinks its reading names."""
 
     name: str
+    #: whether labels cannot be turned round with the scores
+    one_sided: bool
+
+    def adapted(self, z: Array, y: Array, weights: Array) -> Loss:
+        """The loss for these errors, where it estimates a scale of its own; else itself."""
 
     def values(self, z: Array, y: Array) -> Array:
         """``ℓ`` of every row."""
@@ -36,7 +41,44 @@ class Loss(Protocol):
         """``√v`` and ``−ℓ'/√v``."""
 
 
-class Squared:
+class Plain:
+    """A loss without a scale of its own, for labels that turn round with the scores."""
+
+    one_sided = False
+
+    def adapted(self, z: Array, y: Array, weights: Array) -> Any:
+        return self
+
+
+class Turned:
+    """A loss of the score turned round: for labels that do not turn round with it."""
+
+    one_sided = True
+
+    def __init__(self, loss: Loss):
+        self.loss, self.name = loss, loss.name
+
+    def adapted(self, z: Array, y: Array, weights: Array) -> Loss:
+        return self
+
+    def values(self, z: Array, y: Array) -> Array:
+        return self.loss.values(-z, y)
+
+    def slopes(self, z: Array, y: Array) -> Array:
+        return -self.loss.slopes(-z, y)
+
+    def curvatures(self, z: Array, y: Array) -> Array:
+        return self.loss.curvatures(-z, y)
+
+    def skews(self, z: Array, y: Array) -> Array:
+        return -self.loss.skews(-z, y)
+
+    def whitened(self, z: Array, y: Array) -> tuple[Array, Array]:
+        root, residuals = self.loss.whitened(-z, y)
+        return root, -residuals
+
+
+class Squared(Plain):
     """``½ (z − y)²``."""
 
     name = "squared"
@@ -57,7 +99,7 @@ class Squared:
         return np.ones_like(z), y - z
 
 
-class Logistic:
+class Logistic(Plain):
     """``log(1 + exp(−(2y − 1) z))`` for labels 0 and 1."""
 
     name = "logistic"
@@ -85,10 +127,11 @@ class Logistic:
         return root, signs * np.exp(-0.5 * margin)
 
 
-class Poisson:
+class Poisson(Plain):
     """``exp(z) − y z``: counts, with the score their log-mean."""
 
     name = "poisson"
+    one_sided = True
 
     def values(self, z: Array, y: Array) -> Array:
         return np.exp(z) - y * z
@@ -104,6 +147,178 @@ class Poisson:
 
     def whitened(self, z: Array, y: Array) -> tuple[Array, Array]:
         return np.exp(0.5 * z), y * np.exp(-0.5 * z) - np.exp(0.5 * z)
+
+
+class Gamma(Plain):
+    """``y exp(−z) + z``: amounts, with the score their log-mean."""
+
+    name = "gamma"
+    one_sided = True
+
+    def values(self, z: Array, y: Array) -> Array:
+        return y * np.exp(-z) + z
+
+    def slopes(self, z: Array, y: Array) -> Array:
+        return 1.0 - y * np.exp(-z)
+
+    def curvatures(self, z: Array, y: Array) -> Array:
+        return y * np.exp(-z)
+
+    def skews(self, z: Array, y: Array) -> Array:
+        return -np.ones_like(z)
+
+    def whitened(self, z: Array, y: Array) -> tuple[Array, Array]:
+        root = np.sqrt(y) * np.exp(-0.5 * z)
+        return root, root - 1.0 / root
+
+
+class Tweedie(Plain):
+    """``y exp((1 − p) z)/(p − 1) + exp((2 − p) z)/(2 − p)``, ``1 < p < 2``: log-means again."""
+
+    name = "tweedie"
+    one_sided = True
+
+    def __init__(self, power: float):
+        self.power = power
+
+    def _parts(self, z: Array, y: Array) -> tuple[Array, Array]:
+        return y * np.exp((1.0 - self.power) * z), np.exp((2.0 - self.power) * z)
+
+    def values(self, z: Array, y: Array) -> Array:
+        a, b = self._parts(z, y)
+        return a / (self.power - 1.0) + b / (2.0 - self.power)
+
+    def slopes(self, z: Array, y: Array) -> Array:
+        a, b = self._parts(z, y)
+        return b - a
+
+    def curvatures(self, z: Array, y: Array) -> Array:
+        a, b = self._parts(z, y)
+        return (self.power - 1.0) * a + (2.0 - self.power) * b
+
+    def skews(self, z: Array, y: Array) -> Array:
+        a, b = self._parts(z, y)
+        third = (2.0 - self.power) ** 2 * b - (self.power - 1.0) ** 2 * a
+        return third / self.curvatures(z, y)
+
+    def whitened(self, z: Array, y: Array) -> tuple[Array, Array]:
+        root = np.sqrt(self.curvatures(z, y))
+        return root, -self.slopes(z, y) / root
+
+
+class Pieces(Plain):
+    """A loss of straight and quadratic pieces, as a function of an error ``e = z − y``.
+
+    Where it is straight it has a slope and no curvature; a curvature of next to nothing keeps the
+    product of the two finite.
+    """
+
+    tiny = 1e-10
+
+    def skews(self, z: Array, y: Array) -> Array:
+        return np.zeros_like(z)
+
+    def slopes(self, z: Array, y: Array) -> Array:
+        raise NotImplementedError
+
+    def curvatures(self, z: Array, y: Array) -> Array:
+        raise NotImplementedError
+
+    def whitened(self, z: Array, y: Array) -> tuple[Array, Array]:
+        slopes = self.slopes(z, y)
+        root = np.sqrt(np.maximum(self.curvatures(z, y), self.tiny * (slopes != 0)))
+        return root, np.divide(-slopes, root, out=np.zeros_like(z), where=root > 0)
+
+
+class SquaredHinge(Pieces):
+    """``max(0, 1 − y z)²`` for labels −1 and 1."""
+
+    name = "squared hinge"
+
+    def values(self, z: Array, y: Array) -> Array:
+        return np.maximum(0.0, 1.0 - y * z) ** 2
+
+    def slopes(self, z: Array, y: Array) -> Array:
+        return -2.0 * y * np.maximum(0.0, 1.0 - y * z)
+
+    def curvatures(self, z: Array, y: Array) -> Array:
+        return np.where(y * z < 1.0, 2.0, 0.0)
+
+
+class ModifiedHuber(Pieces):
+    """``max(0, 1 − y z)²``, and ``−4 y z`` below a margin of −1, for labels −1 and 1."""
+
+    name = "modified huber"
+
+    def values(self, z: Array, y: Array) -> Array:
+        margin = y * z
+        return np.where(margin >= -1.0, np.maximum(0.0, 1.0 - margin) ** 2, -4.0 * margin)
+
+    def slopes(self, z: Array, y: Array) -> Array:
+        margin = y * z
+        return -y * np.where(margin >= -1.0, 2.0 * np.maximum(0.0, 1.0 - margin), 4.0)
+
+    def curvatures(self, z: Array, y: Array) -> Array:
+        return np.where((y * z < 1.0) & (y * z >= -1.0), 2.0, 0.0)
+
+
+class SquaredEpsilon(Pieces):
+    """``max(0, |z − y| − ε)²``."""
+
+    name = "squared epsilon-insensitive"
+
+    def __init__(self, epsilon: float):
+        self.epsilon = epsilon
+
+    def values(self, z: Array, y: Array) -> Array:
+        return np.maximum(0.0, np.abs(z - y) - self.epsilon) ** 2
+
+    def slopes(self, z: Array, y: Array) -> Array:
+        return 2.0 * np.sign(z - y) * np.maximum(0.0, np.abs(z - y) - self.epsilon)
+
+    def curvatures(self, z: Array, y: Array) -> Array:
+        return np.where(np.abs(z - y) > self.epsilon, 2.0, 0.0)
+
+
+class Huber(Pieces):
+    """``σ + σ h((z − y)/σ)``, ``h(u) = u²`` up to ``ε`` and ``2ε|u| − ε²`` beyond.
+
+    The scale ``σ`` is estimated with the weights (scikit-learn's ``HuberRegressor``), or fixed.
+    """
+
+    name = "huber"
+
+    def __init__(self, epsilon: float, scale: float, fixed: bool = False):
+        self.epsilon, self.scale, self.fixed = epsilon, scale, fixed
+
+    def adapted(self, z: Array, y: Array, weights: Array) -> Huber:
+        """With the scale that is best for these errors."""
+        if self.fixed:
+            return self
+        errors, scale = np.abs(z - y), self.scale
+        for _ in range(100):
+            near = errors <= self.epsilon * scale
+            outside = float(weights[~near].sum())
+            room = float(weights.sum()) - self.epsilon**2 * outside
+            if room <= 0:
+                break
+            found = float(np.sqrt((weights * errors**2)[near].sum() / room))
+            if found <= 0 or abs(found - scale) <= 1e-14 * scale:
+                break
+            scale = found
+        return Huber(self.epsilon, scale)
+
+    def values(self, z: Array, y: Array) -> Array:
+        u = np.abs(z - y) / self.scale
+        inside = np.where(u <= self.epsilon, u**2, 2.0 * self.epsilon * u - self.epsilon**2)
+        return self.scale * (1.0 + inside)
+
+    def slopes(self, z: Array, y: Array) -> Array:
+        u = (z - y) / self.scale
+        return 2.0 * np.clip(u, -self.epsilon, self.epsilon)
+
+    def curvatures(self, z: Array, y: Array) -> Array:
+        return np.where(np.abs(z - y) <= self.epsilon * self.scale, 2.0 / self.scale, 0.0)
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Squared(), Logistic(), Poisson())}

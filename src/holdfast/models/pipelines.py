@@ -46,6 +46,12 @@ def final_step(estimator: Any) -> Any:
     return last
 
 
+def raw_scores(estimator: Any, X: Any) -> Any:
+    """Decision values of a classifier, predictions of a regressor."""
+    decides = is_classifier(estimator) and hasattr(estimator, "decision_function")
+    return (estimator.decision_function if decides else estimator.predict)(X)
+
+
 def flattened(estimator: Any) -> Any:
     """A pipeline whose last step is a pipeline, as one pipeline of the same fitted steps."""
     while isinstance(estimator, Pipeline) and isinstance(estimator.steps[-1][1], Pipeline):

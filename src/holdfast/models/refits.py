@@ -115,7 +115,8 @@ class Refits:
         ]
         gone = [np.array(rows, dtype=np.intp) for rows in new]
         fixed = self.model.cutoff is None
-        if by == "solver" and preprocessing == "kept" and self.model.can.solves and fixed:
+        kept = preprocessing == "kept" and not self.model.can.chooses
+        if by == "solver" and kept and self.model.can.solves and fixed:
             found = self._solved_without(gone, stage)
         elif by == "solver" and (quick := whole_scores(self.model, self.points)) is not None:
             found = self._quickly_without(gone, stage, quick)
@@ -226,7 +227,8 @@ class Refits:
         reasons: dict[int, str] = {}
         try:
             whole = preprocessing == "refitted" or model.preprocessing is None
-            if by == "solver" and whole and model.can.solves and model.can.refit == "cheap":
+            cheap = model.can.solves and model.can.refit == "cheap" and not model.can.chooses
+            if by == "solver" and whole and cheap:
                 self.solved += 1
                 refit: Any = Solved(model, rows)
             else:

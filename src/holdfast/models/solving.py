@@ -107,7 +107,7 @@ def whole_scores(model: Any, points: Any) -> Callable[[Sequence[Positions]], Arr
     (:mod:`holdfast.models.scales`). NaN where it cannot say, −∞ where there is no score any more.
     """
     scales = model.scales
-    if scales is None or model.cutoff is not None or not model.can.solves:
+    if scales is None or model.cutoff is not None or not model.can.solves or model.can.chooses:
         return None
     if not scales.covers(model.queries(points)):
         return None
@@ -137,7 +137,7 @@ def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array] | None
     """
     scales = model.scales
     free = scales is not None and model.form(str(model.can.form)).strength == 0
-    free &= model.cutoff is None
+    free &= model.cutoff is None and not model.can.chooses
     if free and scales.rarest > scales.n and scales.covers(model.queries(points)):
         return None
     before, quick = model.scores(points), whole_scores(model, points)
@@ -150,7 +150,7 @@ def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array] | None
             keep = np.setdiff1d(np.arange(model.rows.n), rows)
             fresh: Any = (
                 Solved(model, keep)
-                if model.can.solves and model.can.refit == "cheap"
+                if model.can.solves and model.can.refit == "cheap" and not model.can.chooses
                 else model.refitted_on(keep)
             )
             after = scores_or_nan(fresh, points)

@@ -119,7 +119,7 @@ def certify(
         target=target,
         model=model,
         points=promises.points,
-        preprocessing="refitted" if model.preprocessing is None else holds,
+        preprocessing=holds if model.preprocessing is not None or model.can.chooses else "refitted",
     )
 
 

@@ -51,7 +51,7 @@ from scipy import linalg
 from holdfast.algebra.boxes import Boxes, hat_row_sums, newton_moves
 from holdfast.algebra.deletions import LowRankDeletions
 from holdfast.algebra.rows import Array, Positions
-from holdfast.models.logistic import SmoothLinearCore
+from holdfast.models.smooth import SmoothLinearCore
 from holdfast.proofs.candidates import Missed, Verdicts
 
 

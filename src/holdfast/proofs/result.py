@@ -25,6 +25,9 @@ ASSUMPTIONS = (
 #: in place of the second, where nothing is proven of a refitted preprocessing
 KEPT = "the preprocessing stays as it was fitted (kept)"
 
+#: and where the model chooses a hyperparameter from the data
+CHOSEN = "the preprocessing stays as it was fitted, and the penalty as it was chosen (kept)"
+
 
 class Proof(pd.DataFrame):
     """A frame with one line per recourse, and what goes with it.
@@ -151,6 +154,6 @@ def made(frame: pd.DataFrame, upper: Array | Sequence[float], **attributes: Any)
         object.__setattr__(proof, name, value)
     held = list(ASSUMPTIONS)
     if proof.preprocessing == "kept":
-        held[1] = KEPT
+        held[1] = CHOSEN if proof.model.can.chooses else KEPT
     object.__setattr__(proof, "assumptions", tuple(held))
     return proof

@@ -50,6 +50,8 @@ class Judge(Protocol):
 
 def covered(model: ErasableModel, points: Any) -> bool:
     """Whether a certificate can speak of the whole pipeline."""
+    if model.can.chooses:  # a penalty is chosen again: nothing is proven of that
+        return False
     if model.preprocessing is None:
         return True
     scales = model.scales

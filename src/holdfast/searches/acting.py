@@ -52,7 +52,11 @@ class Acting:
 
 def acting_units(model: ErasableModel, promises: Promises, units: Units) -> Acting:
     """The units whose erasure does more than the algebra with the preprocessing kept says."""
-    if model.preprocessing is None or not model.can.predicts:
+    if not model.can.predicts:
+        return Acting()
+    if model.can.chooses == "cheaply":
+        return _by_choice(model, promises, units)
+    if model.preprocessing is None:
         return Acting()
     model = model.with_target_rule("fixed", 0.0)  # who moves the cutoff acts through the model
     scales = model.scales
@@ -111,6 +115,13 @@ def _by_refits(model: ErasableModel, promises: Promises, units: Units) -> Acting
     suspects = _suspects(model, units)
     if model.can.refit == "training":
         suspects = dict(list(suspects.items())[:8])
+    return _tried(model, promises, units, suspects)
+
+
+def _tried(
+    model: ErasableModel, promises: Promises, units: Units, suspects: dict[int, str]
+) -> Acting:
+    """Which of some suspects do more than the algebra says, by refits."""
     points, room = promises.kept_points, np.maximum(promises.margins, 1e-12)
     kept = model.deletions(points, preprocessing="kept")
     refits, worth = Refits(model, points), {}
@@ -126,6 +137,17 @@ def _by_refits(model: ErasableModel, promises: Promises, units: Units) -> Acting
         worth[unit] = float(np.minimum(np.abs(whole - drop) / room, 1.0).sum())
     order = [u for u in sorted(worth, key=lambda u: -worth[u]) if worth[u] >= WORTH]
     return Acting(order[:MOST], {u: suspects[u] for u in order[:MOST]})
+
+
+def _by_choice(model: ErasableModel, promises: Promises, units: Units) -> Acting:
+    """Those without whom another penalty is chosen, or who act through the preprocessing."""
+    kept = model.deletions(promises.kept_points, preprocessing="kept")
+    alone = np.abs(np.nan_to_num(kept.single_effects())).max(axis=0)
+    strongest = np.argsort(-np.add.reduceat(alone[units.order], units.starts[:-1]), kind="stable")
+    found = dict.fromkeys(strongest[:TRIED].tolist(), "the choice of the penalty")
+    if model.preprocessing is not None:
+        found.update(_suspects(model, units))
+    return _tried(model, promises, units, found)
 
 
 def _suspects(model: ErasableModel, units: Units) -> dict[int, str]:
