@@ -59,6 +59,8 @@ class Capabilities:
         optimum without some rows, or on other data, by the family's own solver: cheap and exact.
     certificate : {"exact", "newton"} or None
         Which proof there is: by the exact algebra, or by a Newton step and its remainder.
+    uncertified : str
+        Why there is none, though deletions are predicted.
     refit : {"cheap", "cubic", "training"}
         What a refit costs: next to nothing, the cube of the rows, or a training run.
     chooses : {"", "cheaply", "dearly"}
@@ -79,6 +81,7 @@ class Capabilities:
     gradients: bool = True
     solves: bool = False
     certificate: Literal["exact", "newton"] | None = None
+    uncertified: str = ""
     refit: Literal["cheap", "cubic", "training"] = "training"
     chooses: Literal["", "cheaply", "dearly"] = ""
     draws: bool = False

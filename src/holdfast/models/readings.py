@@ -123,10 +123,10 @@ class Reading:
         return self.loss.name == "logistic" and plain and not self.draws
 
     @property
-    def uncertified(self) -> str | None:
+    def uncertified(self) -> str:
         """Why there is no certificate."""
         if self.certified:
-            return None
+            return ""
         if self.average:
             return "its loss is an average, so its penalty changes with every row that goes"
         if self.balanced:

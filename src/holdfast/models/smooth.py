@@ -130,7 +130,7 @@ class SmoothLinearCore(LinearScores, Core):
             # without a penalty an optimum need not be unique: the estimator chooses one
             solves=self.strength > 0 and not reading.lasso and not reading.draws,
             certificate="newton" if reading.certified else None,
-            why_not=reading.uncertified,
+            uncertified=reading.uncertified,
             refit="cheap",
             draws=reading.draws,
             chooses=reading.chooses,

@@ -147,9 +147,9 @@ def _verdicts(
             found = for_the_whole(model, points, margins, errors, units, budget, judge)
             return found, f"{how}, preprocessing refitted", why
         return judge(model, points, margins, errors, units, [], budget), how, why
-    reason = "networks and refit-only models have no bound"
-    if model.can.linear:
-        reason = "logistic regression is certified by single rows, without class balancing"
+    reason = model.can.uncertified or "networks and refit-only models have no bound"
+    if smooth and not units.single:
+        reason = "logistic regression is certified by single rows"
     return _attack_only(model, promises, units, budget, random_state), "attack only", reason
 
 
