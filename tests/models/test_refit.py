@@ -13,7 +13,7 @@ from sklearn.ensemble import (
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.linear_model import LogisticRegressionCV, RidgeClassifier, RidgeCV
+from sklearn.linear_model import RidgeCV
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from xgboost import XGBClassifier
@@ -27,8 +27,6 @@ CLASSIFIERS = [
     CalibratedClassifierCV(LinearSVC(), cv=3),
     LGBMClassifier(n_estimators=5, verbose=-1),
     XGBClassifier(n_estimators=5),
-    RidgeClassifier(),
-    LogisticRegressionCV(Cs=3, l1_ratios=(0,), use_legacy_attributes=False, scoring="accuracy"),
 ]
 
 

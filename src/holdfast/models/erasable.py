@@ -383,7 +383,8 @@ class ErasableModel:
         if self.preprocessing is None or self.can.form not in ("linear", "smooth"):
             return None
         table = self.queries(self.X, "X")
-        intercept = self.form(str(self.can.form)).intercept
+        form = self.form(str(self.can.form))
+        intercept = form.intercept and form.penalty[0] == 0.0  # which absorbs any centre
         transformer, Z = self.preprocessing.transformer, self.features(self.X)
         found = scales_of(transformer, table, Z, bool(intercept))
         if found is None or self.form(str(self.can.form)).strength > 0:

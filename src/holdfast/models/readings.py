@@ -63,8 +63,8 @@ class Reading:
     average : {"", "weights", "rows"}
         Whether the loss is an average, over weights or over rows: then the penalties above are per
         unit of them, and change when rows go.
-    balanced : bool
-        Whether class weights are worked out from the rows there are.
+    balanced : {"", "weights", "rows"}
+        Whether class weights are worked out from the weights, or the rows, that there are.
     class_weight : dict or None
         Class weights that stay.
     signed : bool
@@ -86,7 +86,7 @@ class Reading:
     lasso: float = 0.0
     intercept_penalty: float = 0.0
     average: Literal["", "weights", "rows"] = ""
-    balanced: bool = False
+    balanced: Literal["", "weights", "rows"] = ""
     class_weight: dict[Any, float] | None = None
     signed: bool = False
     link: Callable[[float], float] = float
@@ -191,10 +191,10 @@ def _ends(estimator: Any) -> dict[str, Any]:
     }
 
 
-def _classes(estimator: Any) -> dict[str, Any]:
+def _classes(estimator: Any, counted: str = "weights") -> dict[str, Any]:
     given = estimator.class_weight
     return {
-        "balanced": given == "balanced",
+        "balanced": counted if given == "balanced" else "",
         "class_weight": given if isinstance(given, dict) else None,
     }
 
@@ -253,7 +253,7 @@ def _svr(estimator: Any) -> Reading:
 def _ridge_classifier(estimator: Any) -> Reading:
     return Reading(
         **_ends(estimator),
-        **_classes(estimator),
+        **_classes(estimator, "rows"),
         loss=LOSSES["squared"],
         signed=True,
         ridge=float(estimator.alpha),
@@ -331,7 +331,7 @@ def _sgd(estimator: Any) -> Reading:
         ),
     }
     loss, scale, signed, kinks = losses[estimator.loss]
-    more = _classes(estimator) if hasattr(estimator, "class_weight") else {}
+    more = _classes(estimator, "rows") if hasattr(estimator, "class_weight") else {}
     return Reading(
         **_ends(estimator),
         **more,

@@ -100,7 +100,7 @@ class SmoothLinearCore(LinearScores, Core):
         self._base = reading.scale * data.weights * reading.by_class(data)
         self._weights = self._base
         if reading.balanced:
-            self._weights = self._base * balanced(self._classes, data.weights)
+            self._weights = self._base * balanced(self._classes, self._counted(reading.balanced))
         total = self._total(np.zeros(0, dtype=np.intp))
         self.strength = reading.ridge * (total if reading.average else 1.0)
         self.penalty = np.full(phi.shape[1], self.strength)
@@ -148,7 +148,7 @@ class SmoothLinearCore(LinearScores, Core):
 
     def _total(self, gone: Positions) -> float:
         """What an average divides by, without some rows."""
-        counts = np.ones(len(self._y)) if self.reading.average == "rows" else self._given.weights
+        counts = self._counted(self.reading.average)
         return float(counts.sum() - counts[gone].sum())
 
     def _posed_without(
@@ -157,7 +157,7 @@ class SmoothLinearCore(LinearScores, Core):
         """Weights and penalties of the problem without some rows, scales re-weighted."""
         weights, penalty, linear = self._weights.copy(), self.penalty, self.linear
         if self.reading.balanced:
-            left = self._given.weights.copy()
+            left = self._counted(self.reading.balanced).copy()
             left[rows] = 0.0
             weights = self._base * balanced(self._classes, left)
         weights[rows] = 0.0
@@ -276,23 +276,45 @@ class SmoothLinearCore(LinearScores, Core):
 
     def _also(self, queries: Array) -> Also | None:
         """What a row that goes changes beside its own term: averages, balanced classes."""
-        reading, weights = self.reading, self._given.weights
-        if not reading.average and not reading.balanced:
+        parts = self._beside(self.theta, self._weights)
+        if parts is None:
             return None
+        return Also(queries @ (self.design.T.T @ parts[0]), parts[1])
+
+    def _beside(
+        self, theta: Array, weights: Array, omega: Array | None = None
+    ) -> tuple[Array, Array] | None:
+        """Directions (p, m) and shares (n, m) of what changes in the gradient when a row goes.
+
+        With ``omega``, when a little of it goes at these weights.
+        """
+        reading, directions, shares = self.reading, [], []
         if reading.average:
-            each = np.ones(len(weights)) if reading.average == "rows" else weights
-            pull = self.penalty * self.theta + self.linear
+            pull = self.penalty * theta + self.linear
             pull[: int(self.intercept)] = 0.0
             pull[~self.active] = 0.0
-            return Also(-(queries @ (self.design.T.T @ pull))[:, None], each[:, None] / each.sum())
-        slopes = self._weights * self.loss.slopes(self._phi @ self.theta, self._y)
-        members = np.stack([self._classes == c for c in (0, 1)], axis=1).astype(float)
-        gradients = (self._phi * slopes[:, None]).T @ members
-        sizes, total = weights @ members, weights.sum()
-        # a class's weight is in proportion to all there are over its own
-        own = members * (weights[:, None] / (sizes - weights[:, None] * members))
-        changes = (1.0 + own) * (1.0 - weights[:, None] / total) - 1.0
-        return Also(queries @ (self.design.T.T @ gradients), changes)
+            each = self._counted(reading.average)
+            directions.append(pull[:, None])
+            shares.append(-each[:, None] / each.sum())
+        if reading.balanced:
+            each = self._counted(reading.balanced)
+            slopes = weights * self.loss.slopes(self._phi @ theta, self._y)
+            members = np.stack([self._classes == c for c in (0, 1)], axis=1).astype(float)
+            own = each[:, None] * members
+            sizes = (each if omega is None else each * omega) @ members
+            directions.append((self._phi * slopes[:, None]).T @ members)
+            # a class's weight is in proportion to all there are over its own
+            fewer, all_ = each[:, None] / sizes.sum(), own / sizes
+            if omega is None:
+                changes = (1.0 + own / np.maximum(sizes - own, 1e-300)) * (1.0 - fewer) - 1.0
+            else:
+                changes = all_ - fewer
+            shares.append(changes)
+        return (np.hstack(directions), np.hstack(shares)) if shares else None
+
+    def _counted(self, what: str) -> Array:
+        """What an average, or a balance, counts of every row."""
+        return np.ones(len(self._y)) if what == "rows" else self._given.weights
 
     def _closer(self, change: Array, rows: Positions) -> Array:
         """Three more steps from where the first one led, in whitened coordinates.
@@ -459,12 +481,13 @@ class SmoothLinearCore(LinearScores, Core):
 
     def reweighted(self, omega: Array) -> Reweighted:
         r"""The optimum for other weights: ``∂f/∂ω_i = −φ̌ H(ω)⁻¹ φ_i ℓ'_i``."""
-        reading, given = self.reading, self._given.weights
+        reading = self.reading
         weights, penalty, linear = self._weights * omega, self.penalty, self.linear
         if reading.balanced:
-            weights = self._base * balanced(self._classes, given * omega) * omega
-        counts = np.ones(len(given)) if reading.average == "rows" else given
+            counted = self._counted(reading.balanced) * omega
+            weights = self._base * balanced(self._classes, counted) * omega
         if reading.average:
+            counts = self._counted(reading.average)
             share = float(counts @ omega / counts.sum())
             penalty, linear = penalty * share, linear * share
         theta = self._optimum(self.theta, weights, penalty, linear)
@@ -472,16 +495,9 @@ class SmoothLinearCore(LinearScores, Core):
         slopes = self.loss.slopes(self._phi @ theta, self._y)
         residuals = -np.divide(weights, omega, out=self._weights.copy(), where=omega > 0) * slopes
         train = design.whiten(self._phi)
-        more = np.zeros((len(given), 0)), np.zeros((0, design.rank))  # beside a row's own term
-        if reading.average:
-            pull = self.penalty * theta + self.linear
-            more = -counts[:, None] / counts.sum(), (design.T.T @ pull)[None]
-        elif reading.balanced:
-            members = np.stack([self._classes == c for c in (0, 1)], axis=1).astype(float)
-            gradients = (self._phi * (weights * slopes)[:, None]).T @ members
-            sizes = (given * omega) @ members
-            share_of = given[:, None] * (members / sizes - 1.0 / sizes.sum())
-            more = share_of, (design.T.T @ gradients).T
+        more = np.zeros((len(omega), 0)), np.zeros((0, design.rank))  # beside a row's own term
+        if (parts := self._beside(theta, weights, omega)) is not None:
+            more = parts[1], (design.T.T @ parts[0]).T
 
         def whiten(X: Array) -> Array:
             return design.whiten(features(X, self.centre))
