@@ -299,7 +299,7 @@ def test_scales_without_rows_and_their_range(scaler):
         scale = model.estimator[0].scale_
         if isinstance(scaler, MinMaxScaler):
             scale = 1.0 / scale
-        singles = scales.singles()
+        singles = scales.singles
         for k in (1, 2, 3):
             low, high = scales.interval(k)
             kept_low, kept_high = scales.interval(k, np.array([0]))

@@ -65,7 +65,7 @@ def test_what_is_charged_covers_every_refit(scaler, final):
             missed, paths = missed_by_newton(model.core, kept, boxes(kept, 3))
         more = rescaled.by_row(paths)
         # the rows that move a scale most are the ones that matter
-        moved = np.abs(model.scales.singles() - 1.0).max(axis=1)
+        moved = np.abs(model.scales.singles - 1.0).max(axis=1)
         some = np.argsort(-moved)[:10]
         whole = model.deletions(Q)
         for k in range(1, more.limit + 1):

@@ -55,6 +55,14 @@ class Also:
     functionals: Array = field(repr=False)
     rows: Array = field(repr=False)
 
+    def plus(self, other: Also | None) -> Also:
+        """Two such changes together."""
+        if other is None:
+            return self
+        return Also(
+            np.hstack([self.functionals, other.functionals]), np.hstack([self.rows, other.rows])
+        )
+
     def effect(self, rows: Any) -> Array:
         """Of some rows together, (functionals,)."""
         found: Array = self.functionals @ self.rows[rows].sum(axis=0)

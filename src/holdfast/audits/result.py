@@ -11,6 +11,7 @@ import pandas as pd
 from holdfast.audits.about import About
 from holdfast.audits.explanation import ActionShift, Critical
 from holdfast.audits.likelihood import DrawnBand, Likelihood
+from holdfast.audits.tables import OWN
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs
 from holdfast.models.erasable import ErasableModel
@@ -102,9 +103,8 @@ class Audit:
     @property
     def channels(self) -> list[str]:
         """What of the preprocessing the attack's sets act through, in words."""
-        chosen = {name for names in self.plan.units for name in names}
-        acting = self.plan.notes.get("acting", {})
-        return list(dict.fromkeys(words for name, words in acting.items() if name in chosen))
+        found = self.critical.loc[self.critical["first_at"] <= self.headline_at, "acts_through"]
+        return [words for words in dict.fromkeys(found) if words != OWN]
 
     @property
     def headline(self) -> str:

@@ -14,7 +14,11 @@ from holdfast.models.refits import Refits, broken, shares_broken
 from holdfast.proofs.result import Proof
 from holdfast.recourse.promises import Promises
 from holdfast.recourse.result import Recourse
+from holdfast.searches.acting import channel_of
 from holdfast.searches.plan import Plan
+
+#: how most rows act: not through the preprocessing
+OWN = "its label and leverage"
 
 
 def curve_table(
@@ -63,14 +67,21 @@ def critical_table(
             first.setdefault(member, k)
             times[member] = times.get(member, 0) + 1
     number = {name: u for u, name in enumerate(units.names)}
-    deletions = model.deletions(promises.kept_points) if model.can.predicts else None
+    points = promises.kept_points
+    deletions = model.deletions(points) if model.can.predicts else None
+    kept = model.deletions(points, preprocessing="kept") if model.can.predicts else None
     lines = []
     for member in sorted(first, key=lambda m: (first[m], -times[m])):
         rows = units.rows([number[member]])
         alone = float("nan")
-        if deletions is not None:
-            alone = float(np.mean(~(promises.margins - deletions.effect_at(rows) >= 0)))
-        channel = plan.notes.get("acting", {}).get(member, "its label and leverage")
+        channel = OWN
+        if deletions is not None and kept is not None:
+            left = promises.margins - deletions.effect_at(rows)
+            alone = float(np.mean(~(left >= 0)))
+            frozen = promises.margins - kept.effect_at(rows)
+            if model.preprocessing is not None and np.any((left >= 0) != (frozen >= 0)):
+                known = plan.notes.get("acting", {}).get(member)
+                channel = known or channel_of(model, points, rows)
         lines.append((name_of(member), len(rows), first[member], times[member], alone, channel))
     columns = ["id", "rows", "first_at", "budgets", "breaks_alone", "acts_through"]
     return pd.DataFrame(lines, columns=columns)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from holdfast.algebra.deletions import Deletions, LowRankDeletions
+from holdfast.algebra.deletions import Also, Deletions, LowRankDeletions
 from holdfast.algebra.reweighting import Reweighted
 from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text, ids_as_text, take
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
@@ -360,7 +360,24 @@ class ErasableModel:
         if of == "gradients":
             found = found if self.preprocessing is None else self._pulled_back(found, queries)
             return replace(found, whole=self._gradients_moved(Q)) if whole else found
-        return replace(found, whole=whole_effect(self, queries)) if whole else found
+        if not whole:
+            return cast(Deletions, found)
+        changes: dict[str, Any] = {"whole": whole_effect(self, queries)}
+        if self.scales is not None:
+            changes["also"] = self._rescaled(found)
+        return cast(Deletions, replace(found, **changes))
+
+    def _rescaled(self, found: Any) -> Also | None:
+        """What a row's part in the scales does to first order, where that is known."""
+        also: Also | None = found.also
+        assert self.scales is not None
+        if not self.scales.moving.any():
+            return also
+        form = self.form(str(self.can.form))
+        first = int(form.intercept)
+        T, moving = form.design.T[first:], self.scales.moving
+        pull = (found.queries @ T.T) * (form.penalty * form.theta)[first:]
+        return Also(pull[:, moving], self.scales.singles[:, moving] - 1.0).plus(also)
 
     def _against_the_cutoff(self, found: Deletions, queries: Any) -> Deletions:
         """The same of scores less the cutoff, which goes along with those of one or two rows."""

@@ -151,21 +151,59 @@ class Scales:
                 for k in np.flatnonzero(~(ratio > _CANCELS)).tolist():
                     out[place, some[k]] = self._anew(int(some[k]), rows)
             for f in others.tolist():
-                if self._touches(f, rows):
+                if self.columns[f].kind == "quantiles":
+                    out[place, f] = self._quantiles_without(f, rows)
+                elif self._touches(f, rows):
                     out[place, f] = self._anew(f, rows)
         return out
+
+    def _quantiles_without(self, f: int, rows: Positions) -> float:
+        """From the sorted column: an order statistic of what is left is a little further on."""
+        ordered, rank, m = self._ordered(f)
+        gone = np.sort(rank[rows][rank[rows] >= 0])
+        left = m - gone.size
+        if left < 2:
+            return self._anew(f, rows)
+        ends = []
+        for share in self.columns[f].quantiles:
+            h = (left - 1) * share / 100.0
+            low = int(np.floor(h))
+            places = []
+            for place in (low, min(low + 1, left - 1)):
+                for lost in gone:  # sorted: each that is not beyond moves the rest up
+                    if lost <= place:
+                        place += 1
+                places.append(place)
+            a, b = ordered[places]
+            ends.append(a + (h - low) * (b - a))
+        width = ends[1] - ends[0]
+        return float(((width if width >= 10 * np.finfo(float).eps else 1.0) / self.before[f]) ** 2)
+
+    def _ordered(self, f: int) -> tuple[Array, Positions, int]:
+        """A column sorted, the rank of every row in it (−1: a gap), and how many are known."""
+        if f not in self._sorted_columns:
+            values = self.columns[f].values
+            order = np.argsort(values, kind="stable")  # gaps are last
+            m = int(np.sum(~np.isnan(values)))
+            rank = np.full(self.n, -1, dtype=np.intp)
+            rank[order[:m]] = np.arange(m)
+            self._sorted_columns[f] = values[order[:m]], rank, m
+        return self._sorted_columns[f]
+
+    @cached_property
+    def _sorted_columns(self) -> dict[int, tuple[Array, Positions, int]]:
+        return {}
 
     def _anew(self, f: int, rows: Positions) -> float:
         column = self.columns[f]
         return float((scale_of(column, np.delete(column.values, rows)) / self.before[f]) ** 2)
 
     def _touches(self, f: int, rows: Positions) -> bool:
-        """Whether some rows can change a range, a largest value or a quantile."""
-        if f not in self._ends:
-            return rows.size > 0
+        """Whether some rows can change a range or a largest value."""
         (low, high), values = self._ends[f], self.columns[f].values[rows]
         return bool(np.any((values <= low) | (values >= high)))
 
+    @cached_property
     def singles(self) -> Array:
         """``ρ`` without each row alone, (n, features)."""
         out = np.ones((self.n, len(self.columns)))

@@ -132,7 +132,7 @@ def _movers(model: ErasableModel, scales: Scales, units: Units) -> list[int]:
 
     def moves() -> Array:
         sets = [] if units.single else [units.rows([u]) for u in range(len(units))]
-        factors = scales.singles()[units.order] if units.single else scales.factors(sets)
+        factors = scales.singles[units.order] if units.single else scales.factors(sets)
         return np.asarray(np.abs(factors - 1.0).max(axis=1, initial=0.0))
 
     moved = _known(model, ("moves", units.unit), moves)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,10 @@ import pandas as pd
 from holdfast.algebra.rows import Array, Positions
 from holdfast.algebra.units import Units
 from holdfast.errors import HoldfastError
+from holdfast.models.core import Solver
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.refits import Refits
+from holdfast.models.scales import Scales
 from holdfast.recourse.promises import Promises
 
 #: so many are followed at most: the strongest
@@ -28,8 +30,11 @@ MOST = 12
 #: recourses a unit's preprocessing must be worth, softly counted, for the unit to be followed
 WORTH = 0.25
 
-#: a penalty that moves by more than this is followed whatever it is worth
-MOVES = 0.05
+#: a penalty that moves by more than this is followed: what it does is not seen to first order
+MOVES = 0.35
+
+#: features looked at one by one to say through which a row acts
+LOOKED_AT = 4
 
 #: units that are tried by refitting, where there is no closed form
 TRIED = 48
@@ -73,25 +78,42 @@ def _by_scales(model: ErasableModel, promises: Promises, units: Units) -> Acting
     if core.strength == 0:
         return Acting(list(lost)[:MOST], dict(lost))
     factors = (
-        scales.singles()
+        scales.singles
         if units.single
         else scales.factors([units.rows([u]) for u in range(len(units))])
     )
     if units.single:
         factors = factors[units.order]
-    first = int(core.intercept)
-    along: Any = model.deletions(promises.kept_points, preprocessing="kept")
-    pull = (along.queries @ core.design.T[first:].T) * (core.penalty * core.theta)[first:]
-    room = np.maximum(promises.margins, 1e-12)
-    worth = np.empty(len(units))
-    for start in range(0, len(units), 4096):
-        some = slice(start, start + 4096)
-        worth[some] = np.minimum(np.abs((factors[some] - 1.0) @ pull.T) / room, 1.0).sum(axis=1)
-    moved = np.abs(factors - 1.0)
-    strong = (worth >= WORTH) | (moved.max(axis=1, initial=0.0) > MOVES)
-    order = [u for u in np.argsort(-worth, kind="stable").tolist() if strong[u] and u not in lost]
-    channels = {u: scales.words(int(np.argmax(moved[u]))) for u in order[:MOST]}
-    return Acting([*lost, *order][:MOST], {**channels, **lost})
+    moved = np.abs(factors - 1.0).max(axis=1, initial=0.0)
+    order = [u for u in np.argsort(-moved, kind="stable").tolist() if moved[u] > MOVES]
+    return Acting([*lost, *(u for u in order if u not in lost)][:MOST], dict(lost))
+
+
+def channel_of(model: ErasableModel, points: Any, rows: Positions) -> str:
+    """Through what of the preprocessing some rows act, in words: the feature that does most."""
+    scales = model.scales
+    if scales is None or not scales.covers(points) or not model.can.solves:
+        return "the preprocessing"
+    Z, core = model.features(points), cast(Solver, model.form(str(model.can.form)))
+    if scales.lost(rows, Z).any():
+        return _last_of_a_category_in_words(scales, rows)
+    factors = scales.factors([rows])[0]
+    some = np.argsort(-np.abs(factors - 1.0), kind="stable")[:LOOKED_AT]
+    some = some[factors[some] != 1.0]
+    if some.size == 0:
+        return "the preprocessing"
+    alone = np.ones((some.size + 1, factors.size))
+    alone[np.arange(some.size), some] = factors[some]
+    after = core.scores_without(Z, [rows] * len(alone), alone)
+    most = np.abs(after[:-1] - after[-1]).sum(axis=1)
+    return scales.words(int(some[int(np.argmax(most))]))
+
+
+def _last_of_a_category_in_words(scales: Scales, rows: Positions) -> str:
+    for column in scales.columns:
+        if column.strict and not np.delete(column.values, rows).any():
+            return f"a category of “{column.name}”"
+    return "a category"
 
 
 def _last_of_a_category(model: ErasableModel, promises: Promises, units: Units) -> dict[int, str]:
