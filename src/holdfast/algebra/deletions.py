@@ -55,6 +55,14 @@ class Also:
     functionals: Array = field(repr=False)
     rows: Array = field(repr=False)
 
+    def worth(self, margins: Array) -> float:
+        """How many recourses the row that changes most is worth, softly counted, by this alone."""
+        room, most = np.maximum(margins, 1e-12), 0.0
+        for start in range(0, len(self.rows), 4096):
+            part = np.abs(self.rows[start : start + 4096] @ self.functionals.T) / room
+            most = max(most, float(np.minimum(part, 1.0).sum(axis=1).max(initial=0.0)))
+        return most
+
     def plus(self, other: Also | None) -> Also:
         """Two such changes together."""
         if other is None:

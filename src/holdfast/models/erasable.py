@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from holdfast.algebra.deletions import Also, Deletions, LowRankDeletions
+from holdfast.algebra.deletions import Deletions, LowRankDeletions
 from holdfast.algebra.reweighting import Reweighted
 from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text, ids_as_text, take
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
@@ -33,7 +33,7 @@ from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.refit import RefitCore
 from holdfast.models.scaled_columns import scales_of, undetermined
 from holdfast.models.scales import Scales
-from holdfast.models.solving import whole_effect
+from holdfast.models.solving import rescaled, whole_effect
 from holdfast.models.training import in_order, numbers, oriented_target, subject_ids
 from holdfast.models.training import table as checked_table
 from holdfast.models.training import weights as checked_weights
@@ -364,20 +364,9 @@ class ErasableModel:
             return cast(Deletions, found)
         changes: dict[str, Any] = {"whole": whole_effect(self, queries)}
         if self.scales is not None:
-            changes["also"] = self._rescaled(found)
+            more = rescaled(self.scales, self.form(str(self.can.form)), found)
+            changes["also"] = found.also if more is None else more.plus(found.also)
         return cast(Deletions, replace(found, **changes))
-
-    def _rescaled(self, found: Any) -> Also | None:
-        """What a row's part in the scales does to first order, where that is known."""
-        also: Also | None = found.also
-        assert self.scales is not None
-        if not self.scales.moving.any():
-            return also
-        form = self.form(str(self.can.form))
-        first = int(form.intercept)
-        T, moving = form.design.T[first:], self.scales.moving
-        pull = (found.queries @ T.T) * (form.penalty * form.theta)[first:]
-        return Also(pull[:, moving], self.scales.singles[:, moving] - 1.0).plus(also)
 
     def _against_the_cutoff(self, found: Deletions, queries: Any) -> Deletions:
         """The same of scores less the cutoff, which goes along with those of one or two rows."""

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.preprocessing import RobustScaler, StandardScaler
 
 from holdfast.algebra.rows import Array, Positions
 from holdfast.models.scale_bounds import BOUNDS, deviation_shares, gap_shares, variance
@@ -79,10 +79,9 @@ def scale_of(column: Column, values: Array) -> float:
         return 1.0
     if column.kind == "deviation":
         return float(StandardScaler().fit(known).scale_[0])
-    if column.kind == "range":
-        return 1.0 / float(MinMaxScaler().fit(known).scale_[0])
-    if column.kind == "largest":
-        return float(MaxAbsScaler().fit(known).scale_[0])
+    if column.kind in ("range", "largest"):
+        width = float(np.ptp(known) if column.kind == "range" else np.abs(known).max())
+        return width if width >= 10 * np.finfo(float).eps else 1.0  # as scikit-learn has it
     return float(RobustScaler(quantile_range=column.quantiles).fit(known).scale_[0])
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.algebra.deletions import Also
 from holdfast.algebra.rows import Array, Positions, take
 from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.models.pipelines import fitted_to
 from holdfast.models.preprocessing import Preprocessing
+from holdfast.models.scales import Scales
 from holdfast.shared_state import quiet
 
 #: a penalty that falls below this share of what it was: digits are lost, so all is solved anew
@@ -128,6 +130,18 @@ def whole_scores(model: Any, points: Any) -> Callable[[Sequence[Positions]], Arr
         return out
 
     return without
+
+
+def rescaled(scales: Scales, form: Any, found: Any, rows: Any = slice(None)) -> Also | None:
+    """What a row's part in the scales does to first order; ``None`` where no scale moves.
+
+    ``rows``: those that ``found`` and the closed form are about.
+    """
+    if not scales.moving.any():
+        return None
+    first, moving = int(form.intercept), scales.moving
+    pull = (found.queries @ form.design.T[first:].T) * (form.penalty * form.theta)[first:]
+    return Also(pull[:, moving], scales.singles[rows][:, moving] - 1.0)
 
 
 def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array] | None:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from holdfast.algebra import sweep_loops
-from holdfast.algebra.deletions import Deletions
+from holdfast.algebra.deletions import Also, Deletions
 from holdfast.algebra.rows import Array, Positions
 from holdfast.algebra.states import State
 from holdfast.algebra.sweeps import Sweep, Sweeps
@@ -31,9 +31,13 @@ from holdfast.errors import HoldfastError, SingularDeletionError, UnsupportedMod
 from holdfast.instability import first_order_change
 from holdfast.models.core import Core
 from holdfast.models.erasable import ErasableModel
+from holdfast.models.solving import rescaled
 from holdfast.recourse.promises import Promises
 
 OBJECTIVES = ("outcome", "delta", "action")
+
+#: recourses, softly counted, that a change beside a row's own must be worth to be swept
+WORTH = 0.25
 
 #: candidates of all sweeps that a refitting attack remembers
 _REMEMBERED = 1_000_000
@@ -290,8 +294,21 @@ class RefittingAttack(Watched):
         self._refits: dict[tuple[int, ...], Core] = {}
         self._sweeps: dict[Any, Sweep] = {}
         self._drops: dict[tuple[int, ...], Array] = {}
-        self.outcome = start.deletions(self._Z, "scores", None)
+        scales = model.scales
+        self._scales = scales if scales is not None and scales.covers(points) else None
+        self.outcome = self._with_scales(start, np.arange(model.rows.n))[0]
         self.costly = model.can.refit == "training"
+
+    def _with_scales(self, core: Core, rows: Any) -> tuple[Deletions, Also | None]:
+        """The triple of a core, and the rows' part in the scales where that is worth something."""
+        outcome: Any = core.deletions(self._Z, "scores", None)
+        more = None
+        if self._scales is not None:
+            more = rescaled(self._scales, core, outcome, rows)
+        if more is None or more.worth(self.margins) < WORTH:
+            self._scales = None  # nor will it be later
+            return outcome, None
+        return replace(outcome, also=more.plus(outcome.also)), more
 
     def singles(self, temperature: float | None = None) -> Sweep:
         return self._screened(self.outcome, self.margins, self.units).singles(temperature)
@@ -327,7 +344,7 @@ class RefittingAttack(Watched):
         left = np.setdiff1d(np.arange(self._model.rows.n), self.units.rows(units))
         inner = Units(refit.rows, self.units.unit)
         base = self._drop(units)
-        outcome = refit.deletions(self._Z, "scores", None)
+        outcome, more = self._with_scales(refit, left)
         attack = self._screened(outcome, self.margins - base, inner)
         state = attack.sweeps.state([])
         if self.objective == "delta":
@@ -341,6 +358,8 @@ class RefittingAttack(Watched):
             at = place[candidate]
             if self._model.cutoff is None:
                 drop = base + outcome.effect_at(inner.rows([candidate]))
+                if more is not None:
+                    drop = drop + more.effect(inner.rows([candidate]))
             else:
                 drop = self._drop([*units, int(at)])
             possible[at] = True
@@ -417,7 +436,10 @@ def attack_on(
 
     def on(other: ErasableModel, some: Any, room: Array, its: Units) -> Attack:
         if other.exact:
-            return AlgebraAttack(other.deletions(some), room, its, objective, threads)
+            found: Any = other.deletions(some)
+            if found.also is not None and found.also.worth(room) < WORTH:
+                found = replace(found, also=None)
+            return AlgebraAttack(found, room, its, objective, threads)
         return RefittingAttack(other, some, promises.target, its, objective, threads, leaders or 8)
 
     if objective == "outcome":
