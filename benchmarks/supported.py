@@ -40,6 +40,7 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.svm import LinearSVC, LinearSVR
 
 import holdfast as hf
+from holdfast.estimators.from_statsmodels import StatsmodelsClassifier, StatsmodelsRegressor
 from holdfast.models.families import FAMILIES
 
 CLOSE = {"tol": 1e-10, "max_iter": 100_000}
@@ -119,6 +120,9 @@ EXAMPLES: dict[str, Example] = {
         SGDClassifier(loss="log_loss", alpha=0.01, random_state=0, **CLOSE), "classes"
     ),
     "sgd": Example(SGDRegressor(alpha=0.01, random_state=0, **CLOSE), "numbers"),
+    "statsmodels classes": Example(StatsmodelsClassifier("logit"), "classes", "`Logit`, `GLM`"),
+    "statsmodels": Example(StatsmodelsRegressor("poisson"), "counts", "`GLM`"),
+    "statsmodels, least squares": Example(StatsmodelsRegressor("ols"), "numbers", "`OLS`"),
     "network classes": Example(_network(MLPClassifier), "classes"),
     "network": Example(_network(MLPRegressor), "numbers"),
     "wide network": Example(hf.WideReLURegressor(n_units=60, beta=1.0), "numbers"),

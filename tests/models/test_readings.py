@@ -229,3 +229,60 @@ def test_classes_that_go():
     model = hf.erasable(fit, X, y)
     with pytest.raises(hf.SingularDeletionError):
         model.deletions(X[:3]).effect([0, 1])
+
+
+# statsmodels -------------------------------------------------------------------------------------
+
+
+def results():
+    import statsmodels.api as sm
+
+    X, _ = problem("classes", 300)
+    exog = sm.add_constant(X)
+    classes, counts, amounts, numbers = (
+        problem(kind, 300)[1] for kind in ("classes", "counts", "amounts", "numbers")
+    )
+    log = sm.families.Gamma(sm.families.links.Log())
+    return {
+        "OLS": (sm.OLS(numbers, exog).fit(), exog, numbers),
+        "Logit": (sm.Logit(classes, exog).fit(disp=0, tol=1e-12), exog, classes),
+        "Binomial": (sm.GLM(classes, exog, sm.families.Binomial()).fit(), exog, classes),
+        "Poisson": (sm.GLM(counts, exog, sm.families.Poisson()).fit(), exog, counts),
+        "Gamma": (sm.GLM(amounts, exog, log).fit(), exog, amounts),
+    }
+
+
+@pytest.mark.parametrize("name", ["OLS", "Logit", "Binomial", "Poisson", "Gamma"])
+def test_results_of_statsmodels(name):
+    import statsmodels.api as sm
+
+    result, exog, y = results()[name]
+    model = hf.erasable(result, exog, y)
+    z = exog @ result.params
+    np.testing.assert_allclose(model.scores(exog), z, atol=1e-6)
+    rows = [3, 17, 40]
+    keep = np.delete(np.arange(300), rows)
+    if name in ("OLS", "Logit"):
+        fresh = getattr(sm, name)(y[keep], exog[keep])
+        params = fresh.fit().params if name == "OLS" else fresh.fit(disp=0, tol=1e-12).params
+    else:
+        params = sm.GLM(y[keep], exog[keep], result.model.family).fit(tol=1e-12).params
+    true = z - exog @ params
+    effect = model.deletions(exog).effect(rows)
+    assert np.abs(effect - true).max() <= 0.002 * np.abs(true).max()
+    np.testing.assert_allclose(z - model.without(rows).scores(exog), true, atol=1e-6)
+    points = exog[z > np.median(z)]
+    found = hf.audit(model, points, float(np.median(z)), 2, draws=2)
+    assert found.curve["refitted"].iloc[2] > 0
+
+
+def test_results_that_are_not_supported():
+    import statsmodels.api as sm
+
+    _, exog, y = results()["Poisson"]
+    probit = sm.Probit((y > 1).astype(int), exog).fit(disp=0)
+    with pytest.raises(hf.UnsupportedModelError, match="Probit of statsmodels"):
+        hf.erasable(probit, exog, (y > 1).astype(int))
+    shifted = sm.GLM(y, exog, sm.families.Poisson(), offset=np.ones(300)).fit()
+    with pytest.raises(hf.UnsupportedModelError, match="offset"):
+        hf.erasable(shifted, exog, y)

@@ -20,6 +20,7 @@ from sklearn.linear_model import (
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from holdfast.errors import UnsupportedModelError
+from holdfast.estimators.from_statsmodels import StatsmodelsRegressor
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.estimators.wide import WideReLURegressor
@@ -38,6 +39,8 @@ from holdfast.models.wide import WideCore
 def smooth_core(estimator: Any, data: Training) -> Core:
     """A linear score under a smooth loss; least squares that stay such, exactly."""
     if isinstance(estimator, RidgeClassifier) and estimator.class_weight != "balanced":
+        return LinearCore(estimator, data)
+    if isinstance(estimator, StatsmodelsRegressor) and estimator.kind == "ols":
         return LinearCore(estimator, data)
     return SmoothLinearCore(Reading.of(estimator), data)
 

@@ -32,6 +32,11 @@ from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils.class_weight import compute_class_weight
 
 from holdfast.algebra.rows import Array
+from holdfast.estimators.from_statsmodels import (
+    LOGARITHMIC,
+    StatsmodelsClassifier,
+    StatsmodelsRegressor,
+)
 from holdfast.models.core import Training
 from holdfast.models.losses import (
     LOSSES,
@@ -345,6 +350,20 @@ def _sgd(estimator: Any) -> Reading:
     )
 
 
+def _statsmodels(estimator: Any) -> Reading:
+    losses: dict[str, Loss] = {
+        "logit": LOSSES["logistic"],
+        "poisson": LOSSES["poisson"],
+        "gamma": Gamma(),
+        "ols": LOSSES["squared"],
+    }
+    return Reading(
+        **_ends(estimator),
+        loss=losses[estimator.kind],
+        link=_log if estimator.kind in LOGARITHMIC else float,
+    )
+
+
 #: what a fitted estimator minimises
 READINGS: dict[type, Callable[[Any], Reading]] = {
     LogisticRegression: _logistic,
@@ -362,6 +381,8 @@ READINGS: dict[type, Callable[[Any], Reading]] = {
     LassoCV: _elastic,
     SGDClassifier: _sgd,
     SGDRegressor: _sgd,
+    StatsmodelsClassifier: _statsmodels,
+    StatsmodelsRegressor: _statsmodels,
 }
 
 

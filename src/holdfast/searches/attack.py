@@ -346,6 +346,7 @@ class RefittingAttack(Watched):
         base = self._drop(units)
         outcome, more = self._with_scales(refit, left)
         attack = self._screened(outcome, self.margins - base, inner)
+        attack.sweeps.source.keeps_a_running_copy = False  # it is swept once
         state = attack.sweeps.state([])
         if self.objective == "delta":
             state = replace(state, base=base)
