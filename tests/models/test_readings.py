@@ -286,3 +286,23 @@ def test_results_that_are_not_supported():
     shifted = sm.GLM(y, exog, sm.families.Poisson(), offset=np.ones(300)).fit()
     with pytest.raises(hf.UnsupportedModelError, match="offset"):
         hf.erasable(shifted, exog, y)
+
+
+def test_a_scorecard_is_linear_in_its_bins():
+    optbinning = pytest.importorskip("optbinning")
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    y = ((X["a"] - X["b"] + rng.logistic(size=300)) > 0).astype(int)
+    scorecard = optbinning.Scorecard(
+        binning_process=optbinning.BinningProcess(["a", "b"]),
+        estimator=LogisticRegression(**CLOSE),
+        scaling_method="min_max",
+        scaling_method_params={"min": 300, "max": 850},
+    ).fit(X, y)
+    model = hf.erasable(scorecard, X, y)
+    np.testing.assert_allclose(model.scores(X), scorecard.decision_function(X), atol=1e-6)
+    fresh = clone(scorecard).fit(X.drop(index=[3, 9]), y.drop(index=[3, 9]))
+    true = scorecard.decision_function(X[:9]) - fresh.decision_function(X[:9])
+    np.testing.assert_allclose(model.deletions(X[:9]).effect([3, 9]), true, atol=1e-6)

@@ -17,6 +17,7 @@ from holdfast.algebra.deletions import Deletions, LowRankDeletions
 from holdfast.algebra.reweighting import Reweighted
 from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text, ids_as_text, take
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
+from holdfast.estimators.from_optbinning import is_scorecard, of_scorecard
 from holdfast.estimators.from_statsmodels import is_result, of_result
 from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.cutoffs import Cutoff
@@ -139,6 +140,8 @@ class ErasableModel:
     ):
         if is_result(fitted):
             fitted = of_result(fitted, y, sample_weight is not None)
+        elif is_scorecard(fitted):
+            fitted = of_scorecard(fitted)
         fitted = flattened(fitted)
         final = final_step(fitted)
         self.estimator, self.favourable = fitted, favourable
