@@ -20,7 +20,7 @@ from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refits import Kept, Refits, broken, own_scores_without, small_matrices
 from holdfast.models.solving import whole_effect
 from holdfast.proofs.candidates import Missed, Verdicts
-from holdfast.proofs.logistic import missed_by_newton, single_deletions
+from holdfast.proofs.logistic import missed_by_newton, single_deletions, stronger_attacks
 from holdfast.proofs.rescaled import Rescaled
 from holdfast.proofs.result import Proof, made
 from holdfast.proofs.rows import verdicts
@@ -208,6 +208,7 @@ def _by_newton(
     found = verdicts(triple, margins, errors, budget, -np.inf if quick else deadline, remainder)
     if not quick:
         single_deletions(triple, margins, found, units.rows(stay), drops, deadline)
+        stronger_attacks(triple, margins, found, units.rows(stay), drops, budget, deadline)
     return found
 
 

@@ -224,3 +224,78 @@ def single_deletions(
             found.certified[j], found.bound[j] = 1, max(drop, 0.0)
             if found.attacked[j] == 1:
                 found.attacked[j], found.witness[j] = 0, ()
+
+
+#: rows a stronger attack on one recourse is made of, sets kept for the next size, sets solved for
+_FEW, _BEAM, _SOLVED = 24, 12, 6
+
+#: sets solved for in all: the rest is left to the formula
+MOST_SOLVED = 3000
+
+
+def stronger_attacks(
+    deletions: LowRankDeletions,
+    margins: Array,
+    found: Verdicts,
+    stay: Positions,
+    drops: Callable[[Positions, Positions], Array],
+    budget: int,
+    deadline: float,
+) -> None:
+    """Sets that break a recourse though one Newton step says that they just do not.
+
+    For every recourse whose attack is not known to be the smallest, the sets of its next size that
+    the formula finds strongest are solved for; each tells about all recourses.
+    """
+    able = np.ones(deletions.rows.n, dtype=bool)
+    able[deletions.rows.undeletable()] = False
+    able[stay] = False
+    solved: dict[tuple[int, ...], Array] = {}
+    for k in range(1, budget + 1):
+        wanted = (found.certified == k - 1) & ((found.attacked == 0) | (found.attacked > k))
+        open_ = np.flatnonzero(wanted & ~found.singular)
+        for j in open_.tolist():
+            if time.monotonic() > deadline or len(solved) > MOST_SOLVED:
+                return
+            if 0 < found.attacked[j] <= k:
+                continue  # by a set tried for somebody else
+            for rows in _strongest(deletions, j, k, float(margins[j]), able):
+                if rows in solved:
+                    continue
+                drop = solved[rows] = drops(np.array(rows), open_)
+                broken = drop > margins[open_] + 1e-9 * (np.abs(margins[open_]) + np.abs(drop))
+                for i in open_[
+                    broken & ((found.attacked[open_] == 0) | (found.attacked[open_] > k))
+                ]:
+                    found.attacked[i], found.witness[i] = k, rows
+                if found.attacked[j] == k:
+                    break
+
+
+def _strongest(
+    deletions: LowRankDeletions, j: int, k: int, margin: float, able: Any
+) -> list[tuple[int, ...]]:
+    """Sets of ``k`` rows by what the formula says they do to one recourse, near its margin."""
+    c = deletions.functionals(slice(j, j + 1))[0]
+    alone = np.where(able, c * np.nan_to_num(deletions.single_steps), -np.inf)
+    top = np.argpartition(-alone, min(_FEW, alone.size - 1))[:_FEW]
+    top = top[np.isfinite(alone[top])]
+    P, r, c = deletions.block(top), deletions.residuals[top], c[top]
+    beams: list[tuple[int, ...]] = [()]
+    values = np.zeros(1)
+    for _ in range(k):
+        sets = sorted(
+            {tuple(sorted((*b, i))) for b in beams for i in range(top.size) if i not in b}
+        )
+        if not sets:
+            return []
+        places = np.array(sets)
+        blocks = P[places[:, :, None], places[:, None, :]]
+        steps = np.linalg.solve(blocks, r[places][:, :, None])[:, :, 0]
+        values = np.einsum("sk,sk->s", c[places], steps)
+        order = np.argsort(-values, kind="stable")[:_BEAM]
+        beams, values = [sets[i] for i in order], values[order]
+    near = values > 0.7 * margin
+    return [tuple(np.sort(top[list(b)]).tolist()) for b, n in zip(beams, near, strict=True) if n][
+        :_SOLVED
+    ]
