@@ -456,3 +456,31 @@ def test_two_fragile_groups_and_the_joint_bound(rng):
     target = float(np.min(scores)) - 0.1
     plan = hf.search(model, Q, target, max_deletions=3, method="optimal", time_limit=5.0)
     assert np.all(plan.upper >= plan.predicted - 1e-12)
+
+
+def test_logistic_attacks_find_what_is_breakable():
+    """Two rows that just break a recourse, which one Newton step often does not see."""
+    breakable = seen = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(40, 70))
+        X = rng.normal(size=(n, 3))
+        X[:, 0] = np.exp(X[:, 0]) if seed % 2 else X[:, 0]
+        y = (X @ rng.normal(size=3) + rng.logistic(size=n) > 0).astype(int)
+        C = float(rng.choice([0.1, 1.0, 10.0]))
+        fit = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(X, y)
+        model = hf.erasable(fit, X, y)
+        Q = X[rng.integers(0, n, 15)] + 0.5 * rng.normal(size=(15, 3))
+        before = model.scores(Q)
+        pairs = [np.array(p) for p in itertools.combinations(range(n), 2)]
+        singles = [np.array([i]) for i in range(n)]
+        worst, one = (
+            (before - model.core.scores_without(Q, sets)).max(axis=0) for sets in (pairs, singles)
+        )
+        margins = worst * (1.0 - 10.0 ** rng.uniform(-3, -1, 15))
+        for j in np.flatnonzero(margins > one).tolist():
+            proof = hf.certify(model, Q[[j]], float(before[j] - margins[j]), 2)
+            breakable += 1
+            seen += bool((proof["attacked"].fillna(0) == 2).iloc[0])
+    assert breakable > 50
+    assert seen >= 0.95 * breakable

@@ -44,6 +44,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -230,7 +231,10 @@ def single_deletions(
 _FEW, _BEAM, _SOLVED = 24, 12, 6
 
 #: sets solved for in all: the rest is left to the formula
-MOST_SOLVED = 3000
+MOST_SOLVED = 1000
+
+#: how many more deletions than are certified an attack is looked for with
+_FURTHER = 2
 
 
 def stronger_attacks(
@@ -252,8 +256,9 @@ def stronger_attacks(
     able[stay] = False
     solved: dict[tuple[int, ...], Array] = {}
     for k in range(1, budget + 1):
-        wanted = (found.certified == k - 1) & ((found.attacked == 0) | (found.attacked > k))
-        open_ = np.flatnonzero(wanted & ~found.singular)
+        near = (found.certified < k) & (found.certified >= k - _FURTHER)
+        smaller = (found.attacked == 0) | (found.attacked > k)
+        open_ = np.flatnonzero(near & smaller & ~found.singular)
         for j in open_.tolist():
             if time.monotonic() > deadline or len(solved) > MOST_SOLVED:
                 return
@@ -264,10 +269,9 @@ def stronger_attacks(
                     continue
                 drop = solved[rows] = drops(np.array(rows), open_)
                 broken = drop > margins[open_] + 1e-9 * (np.abs(margins[open_]) + np.abs(drop))
-                for i in open_[
-                    broken & ((found.attacked[open_] == 0) | (found.attacked[open_] > k))
-                ]:
-                    found.attacked[i], found.witness[i] = k, rows
+                for i in open_[broken].tolist():
+                    if found.attacked[i] == 0 or found.attacked[i] > k:
+                        found.attacked[i], found.witness[i] = k, rows
                 if found.attacked[j] == k:
                     break
 
@@ -284,9 +288,8 @@ def _strongest(
     beams: list[tuple[int, ...]] = [()]
     values = np.zeros(1)
     for _ in range(k):
-        sets = sorted(
-            {tuple(sorted((*b, i))) for b in beams for i in range(top.size) if i not in b}
-        )
+        more = ((b, i) for b in beams for i in range(top.size) if i not in b)
+        sets = sorted({tuple(sorted((*b, i))) for b, i in more})
         if not sets:
             return []
         places = np.array(sets)
