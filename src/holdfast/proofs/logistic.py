@@ -254,6 +254,7 @@ def stronger_attacks(
     able = np.ones(deletions.rows.n, dtype=bool)
     able[deletions.rows.undeletable()] = False
     able[stay] = False
+    _withdraw(margins, found, drops, deadline)
     solved: dict[tuple[int, ...], Array] = {}
     for k in range(1, budget + 1):
         near = (found.certified < k) & (found.certified >= k - _FURTHER)
@@ -274,6 +275,25 @@ def stronger_attacks(
                         found.attacked[i], found.witness[i] = k, rows
                 if found.attacked[j] == k:
                     break
+
+
+def _withdraw(
+    margins: Array,
+    found: Verdicts,
+    drops: Callable[[Positions, Positions], Array],
+    deadline: float,
+) -> None:
+    """Take back attacks that only a Newton step believed in, where there is something smaller."""
+    by_set: dict[tuple[int, ...], list[int]] = {}
+    for j, rows in enumerate(found.witness):
+        if 0 < len(rows) <= found.certified[j] + _FURTHER:
+            by_set.setdefault(tuple(sorted(rows)), []).append(j)
+    for rows, some in by_set.items():
+        if time.monotonic() > deadline:
+            return
+        places = np.array(some)
+        for j in places[~(drops(np.array(rows), places) > margins[places])].tolist():
+            found.attacked[j], found.witness[j] = 0, ()
 
 
 def _strongest(
