@@ -1,5 +1,6 @@
 """Erasure that acts through the preprocessing: seen by searches, bounded by ceilings, survived."""
 
+import contextlib
 import itertools
 import json
 import warnings
@@ -67,11 +68,11 @@ def scores(fitted, points):
         return score(points)
     except ValueError:
         out = np.full(len(points), -np.inf)
-        for i in range(len(points)):
-            try:
-                out[i] = score(points.iloc[[i]])[0]
-            except ValueError:
-                continue
+        words = points.select_dtypes(exclude="number").apply("|".join, axis=1)
+        for word in words.unique():  # a category that is gone is gone for all who have it
+            some = (words == word).to_numpy()
+            with contextlib.suppress(ValueError):
+                out[some] = score(points[some])
         return out
 
 
@@ -374,12 +375,12 @@ def test_what_has_no_such_form_is_told_apart():
 # certificates against every deletion ------------------------------------------------------------
 
 
-def against_every_deletion(rng, seconds_of):
+def against_every_deletion(rng, seconds_of, largest):
     """Certificates of one random pipeline, margins near the worst case: how many, and wrong.
 
     Those that promise nothing are not counted.
     """
-    n = int(rng.integers(10, 16))
+    n = int(rng.integers(9, largest))
     X, _ = planted(max(n, 14), rng, gaps=False)
     X = X[["a", "b", "t"]][:n] if rng.random() < 0.6 else X[["a", "b"]][:n]
     if rng.random() < 0.5:
@@ -428,11 +429,11 @@ def against_every_deletion(rng, seconds_of):
     return made, wrong
 
 
-def many(seed, wanted):
+def many(seed, wanted, largest=12):
     rng = np.random.default_rng(seed)
     made = wrong = 0
     while made < wanted:
-        more = against_every_deletion(rng, 5.0)
+        more = against_every_deletion(rng, 1.0, largest)
         made, wrong = made + more[0], wrong + more[1]
     return made, wrong
 
@@ -445,7 +446,7 @@ def test_no_certificate_is_wrong(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_no_certificate_of_twenty_thousand_is_wrong(seed):
-    made, wrong = many(seed, 2000)
+    made, wrong = many(seed, 2000, largest=16)
     assert made >= 2000
     assert wrong == 0
 
