@@ -36,6 +36,9 @@ MOVES = 0.35
 #: features looked at one by one to say through which a row acts
 LOOKED_AT = 4
 
+#: and how much they must be worth beside what the strongest row does by itself
+BESIDE = 0.1
+
 #: units that are tried by refitting, where there is no closed form
 TRIED = 48
 
@@ -146,6 +149,8 @@ def _tried(
     """Which of some suspects do more than the algebra says, by refits."""
     points, room = promises.kept_points, np.maximum(promises.margins, 1e-12)
     kept = model.deletions(points, preprocessing="kept")
+    alone = np.nan_to_num(kept.single_effects())
+    least = BESIDE * float(np.abs(alone).sum(axis=0).max(initial=0.0))
     refits, worth = Refits(model, points), {}
     for unit in suspects:
         rows = units.rows([unit])
@@ -156,7 +161,9 @@ def _tried(
             continue
         after = refits.without([rows], by="solver")[0]
         whole = np.where(np.isnan(after), np.inf, promises.kept_scores - after)
-        worth[unit] = float(np.minimum(np.abs(whole - drop) / room, 1.0).sum())
+        more = np.abs(whole - drop)
+        if float(more.sum()) > least:  # else it hardly matters beside what rows do by themselves
+            worth[unit] = float(np.minimum(more / room, 1.0).sum())
     order = [u for u in sorted(worth, key=lambda u: -worth[u]) if worth[u] >= WORTH]
     return Acting(order[:MOST], {u: suspects[u] for u in order[:MOST]})
 

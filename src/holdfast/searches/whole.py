@@ -72,6 +72,7 @@ class WholeAttack(Watched):
         self.margins = promises.margins
         self._known: dict[tuple[int, ...], _Without] = {}
         self._values: dict[tuple[int, ...], tuple[float, float]] = {}
+        self._drops: dict[tuple[int, ...], Array] = {}
         self._base = self._without(())
         inside = self._base.attack
         assert inside is not None
@@ -146,7 +147,12 @@ class WholeAttack(Watched):
         return Sweep(value, tie, found.possible)
 
     def _valued(self, units: Sequence[int], temperature: float | None) -> tuple[float, float]:
-        drop = self.outcome.effect_at(self.units.rows(units))
+        key = tuple(sorted(units))
+        if key not in self._drops:
+            if len(self._drops) > 2000:
+                self._drops.pop(next(iter(self._drops)))
+            self._drops[key] = self.outcome.effect_at(self.units.rows(units))
+        drop = self._drops[key]
         return damage(self.margins, drop, self.objective, temperature)
 
     def feasible(self, units: Sequence[int]) -> bool:
