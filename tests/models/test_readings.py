@@ -5,14 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, Matern, WhiteKernel
 from sklearn.linear_model import (
     ElasticNet,
+    HuberRegressor,
     Lasso,
+    LassoCV,
+    LinearRegression,
     LogisticRegression,
     PoissonRegressor,
     RidgeClassifier,
     RidgeCV,
     SGDClassifier,
+    SGDRegressor,
     TweedieRegressor,
 )
 from sklearn.pipeline import make_pipeline
@@ -23,6 +29,7 @@ import holdfast as hf
 from holdfast.algebra.units import Units
 from holdfast.models.families import FAMILIES
 from holdfast.searches.attack import AlgebraAttack
+from holdfast.shared_state import quiet
 from supported import EXAMPLES, PAGE, measured, problem
 
 CLOSE = {"tol": 1e-10, "max_iter": 100_000}
@@ -306,3 +313,124 @@ def test_a_scorecard_is_linear_in_its_bins():
     fresh = clone(scorecard).fit(X.drop(index=[3, 9]), y.drop(index=[3, 9]))
     true = scorecard.decision_function(X[:9]) - fresh.decision_function(X[:9])
     np.testing.assert_allclose(model.deletions(X[:9]).effect([3, 9]), true, atol=1e-6)
+
+
+# what somebody found -----------------------------------------------------------------------------
+
+
+def test_an_l1_penalty_behind_a_scaler():
+    """It has no ridge, but its scaler matters."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = 2 * X[:, 0] + X[:, 1] + 0.3 * rng.normal(size=60)
+    X[7, 0], y[7] = 25.0, 50.0
+    fit = make_pipeline(StandardScaler(), Lasso(0.3, **CLOSE)).fit(X, y)
+    model = hf.erasable(fit, X, y)
+    points = X[model.scores(X) > 0]
+    fresh = clone(fit).fit(np.delete(X, 7, 0), np.delete(y, 7))
+    true = fit.predict(points) - fresh.predict(points)
+    np.testing.assert_allclose(model.deletions(points).effect([7]), true, atol=1e-7)
+    curve = hf.audit(model, points, 0.0, 1, draws=2).curve
+    assert curve.loc[1, "predicted"] == curve.loc[1, "refitted"]
+
+
+def test_processes_that_take_the_mean_again_prove_nothing_of_it():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(30, 2))
+    y = X @ [0.7, -0.7] + rng.normal(0, 0.7, 30)
+    kernel = RBF(0.3) + WhiteKernel(0.3)
+    fit = GaussianProcessRegressor(kernel, optimizer=None, normalize_y=True).fit(X, y)
+    model = hf.erasable(fit, X, y)
+    proof = hf.certify(model, X[:5], float(model.scores(X[:5]).min()) - 0.1, 1)
+    assert proof.preprocessing == "kept"
+    other = GaussianProcessRegressor(Matern(1.5), alpha=0.1, optimizer=None).fit(X, y)
+    assert not hf.erasable(other, X, y).can.predicts
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [Lasso(50.0), HuberRegressor(alpha=0.0, max_iter=10_000), SGDRegressor(penalty=None)],
+    ids=lambda e: type(e).__name__,
+)
+def test_large_scores_of_regressors_are_no_separation(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = 1e4 * (X[:, 0] + rng.normal(size=300)) + 5e4
+    with quiet:
+        fit = clone(estimator).fit(X, y)
+        model = hf.erasable(fit, X, y)
+    assert np.abs(model.scores(X) - fit.predict(X)).max() < 0.2 * np.std(y)
+    if isinstance(estimator, SGDRegressor):
+        plain = LinearRegression().fit(X, y)
+        np.testing.assert_allclose(model.scores(X), plain.predict(X), rtol=1e-6)
+
+
+def test_a_chosen_penalty_is_kept_where_features_come_in():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 8))
+    y = X[:, 0] - X[:, 1] + 0.5 * X[:, 2] + rng.normal(0, 0.7, 60)
+    fit = LassoCV(**CLOSE).fit(X, y)
+    deletions = hf.erasable(fit, X, y).deletions(X[:9], preprocessing="kept")
+    for row in range(0, 60, 4):
+        fresh = Lasso(fit.alpha_, **CLOSE).fit(np.delete(X, row, 0), np.delete(y, row))
+        true = fit.predict(X[:9]) - fresh.predict(X[:9])
+        np.testing.assert_allclose(deletions.effect([row]), true, atol=1e-5)
+
+
+def test_a_huber_scale_follows_the_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y = X @ [0.7, -0.7, 0.35, 0.14] + rng.standard_t(2, size=400)
+    fit = HuberRegressor(epsilon=1.1, tol=1e-9, max_iter=10_000).fit(X, y)
+    model = hf.erasable(fit, X, y)
+    Q, singles = X[:9], model.deletions(X[:9]).single_effects()
+    rows = np.argsort(-np.abs(singles).max(axis=0))[:5]
+    true = np.column_stack([model.scores(Q) - model.without([r]).scores(Q) for r in rows])
+    assert np.abs(singles[:, rows] - true).max() <= 0.05 * np.abs(true).max()
+    omega, h = rng.uniform(0.5, 1.0, 400), 1e-6
+    derivatives = model.reweighted(omega).derivatives(Q)
+    scale = np.abs(derivatives).max()
+    for row in rows[:2]:
+        moved = omega.copy()
+        moved[row] += h
+        up = model.reweighted(moved).scores(Q)
+        moved[row] -= 2 * h
+        numeric = (up - model.reweighted(moved).scores(Q)) / (2 * h)
+        np.testing.assert_allclose(derivatives[:, row], numeric, atol=0.01 * scale)
+
+
+def test_what_a_feature_left_out_says_about_the_data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = rng.normal(size=200)
+    fit = Lasso(10.0).fit(X, y)
+    assert hf.erasable(fit, X, y).can.predicts
+    with pytest.raises(hf.DataMismatchError):
+        hf.erasable(fit, X, y + 1000 * (X[:, 0] - X[:, 0].mean()))
+
+
+def test_when_nothing_is_left_to_count():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), np.zeros(60)
+    y[:2] = 3.0
+    model = hf.erasable(PoissonRegressor(alpha=0.1, **CLOSE).fit(X, y), X, y)
+    with pytest.raises(hf.HoldfastError, match="no optimum|cannot be refitted"):
+        model.without([0, 1])
+    target = float(model.scores(X[:5]).min()) - 0.1
+    result = hf.audit(model, X[:5], target, 2, draws=2)
+    assert np.isfinite(result.curve["predicted"]).all()
+
+
+def test_weights_of_zero_in_a_balance():
+    X, y = problem("classes", 300)
+    fit = LogisticRegression(class_weight="balanced", **CLOSE).fit(X, y)
+    model = hf.erasable(fit, X, y)
+    rng = np.random.default_rng(0)
+    omega = rng.uniform(0.2, 1.0, 300)
+    omega[y == 1] *= 0.3
+    omega[2] = 0.0
+    more = omega.copy()
+    more[2] = 1e-5
+    numeric = (model.reweighted(more).scores(X[:9]) - model.reweighted(omega).scores(X[:9])) / 1e-5
+    found = model.reweighted(omega).derivatives(X[:9])[:, 2]
+    np.testing.assert_allclose(found, numeric, atol=1e-3 * np.abs(numeric).max())

@@ -114,6 +114,11 @@ def of_result(result: Any, y: Any, weighted: bool) -> Any:
         If it is of another kind than those above.
     """
     model = getattr(result, "model", None)
+    if model is None and hasattr(result, "fit"):
+        raise UnsupportedModelError("this model of statsmodels is not fitted: pass model.fit()")
+    said = type(getattr(result, "_results", result)).__name__
+    if "Regularized" in said or said.startswith("L1"):
+        raise UnsupportedModelError("penalised results of statsmodels are not supported")
     kind = _kind(model)
     if kind is None:
         name = type(model if model is not None else result).__name__

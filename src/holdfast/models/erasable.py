@@ -263,9 +263,8 @@ class ErasableModel:
         works = "scores, score_gradients" if self.can.gradients else "scores"
         return UnsupportedModelError(
             f"{self.name} has no {what}: {self.can.why_not}. What works: {works} and "
-            "without(rows). Models with the algebra: LinearRegression, Ridge, KernelRidge, "
-            "NTKRegressor, LSSVMClassifier, LogisticRegression (L2), MLPClassifier and "
-            "MLPRegressor with one hidden layer"
+            "without(rows). Models with the algebra: least squares, kernel models, linear scores "
+            "under a smooth loss, networks with one hidden layer (docs/supported.md)"
         )
 
     # the four things a model says ---------------------------------------------------------
@@ -399,7 +398,7 @@ class ErasableModel:
         intercept = form.intercept and form.penalty[0] == 0.0  # which absorbs any centre
         transformer, Z = self.preprocessing.transformer, self.features(self.X)
         found = scales_of(transformer, table, Z, bool(intercept))
-        if found is None or self.form(str(self.can.form)).strength > 0:
+        if found is None or form.penalised:
             return found
         return None if undetermined(Z, found.moving, bool(intercept)) else found
 

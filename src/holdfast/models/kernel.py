@@ -329,7 +329,8 @@ class GaussianProcessCore(KernelCore):
             for name in ("_y_train_mean", "_y_train_std")
         )
         self._mean = data.sign * mean
-        self._chooses = estimator.optimizer is not None and estimator.kernel_.n_dims > 0
+        optimised = estimator.optimizer is not None and estimator.kernel_.n_dims > 0
+        self._chooses = optimised or bool(estimator.normalize_y)  # y's mean is taken again too
         super().__init__(estimator, data)
 
     @property
@@ -381,7 +382,7 @@ class GaussianProcessCore(KernelCore):
 
 def _gaussian_parts(kernel: Any) -> tuple[float, Any, float]:
     """Amplitude, length scales and noise of a fitted kernel: a Gaussian one, scaled, plus white."""
-    if isinstance(kernel, RBF):
+    if type(kernel) is RBF:  # others derive from it
         return 1.0, np.asarray(kernel.length_scale, dtype=float), 0.0
     if isinstance(kernel, WhiteKernel):
         return 0.0, 1.0, float(kernel.noise_level)

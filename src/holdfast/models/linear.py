@@ -44,6 +44,11 @@ class LinearCore(LinearScores, Core):
     needs_refit = True
 
     @property
+    def penalised(self) -> bool:
+        """Whether the units of features matter: there is a penalty."""
+        return self.strength > 0
+
+    @property
     def can(self) -> Capabilities:
         return Capabilities(
             predictions=("exact", "jackknife"),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.linear_model import (
     ElasticNet,
     ElasticNetCV,
@@ -48,6 +49,9 @@ from holdfast.models.losses import (
     SquaredHinge,
     Tweedie,
 )
+
+#: parameters that an estimator without a choice takes otherwise
+ALSO_CHOSEN = ("C", "alpha", "penalty", "precompute")
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class Reading:
     draws: bool = False
     kinks: str = ""
     #: scores beyond this, without a penalty, mean that there is no optimum
-    endless: float = 1e3
+    endless: float = np.inf
 
     @classmethod
     def of(cls, estimator: Any) -> Reading:
@@ -138,7 +142,28 @@ class Reading:
             return "balanced class weights change with every row that goes"
         if self.lasso:
             return "an L1 penalty chooses its features anew"
+        if self.intercept_penalty:
+            return "its intercept is penalised too"
         return "the remainder of a Newton step is bounded for logistic loss only"
+
+    @property
+    def kept(self) -> Any:
+        """An estimator with the penalty as it was chosen, not fitted."""
+        told, kinds = self.estimator.get_params(), {LassoCV: Lasso, ElasticNetCV: ElasticNet}
+        kinds[LogisticRegressionCV] = LogisticRegression
+        kind = kinds.get(type(self.estimator))
+        if kind is None:
+            return clone(self.estimator)
+        made = kind()
+        shared = {k: v for k, v in told.items() if k in made.get_params() and k != "l1_ratio"}
+        made.set_params(**{k: v for k, v in shared.items() if k not in ALSO_CHOSEN})
+        if kind is LogisticRegression:
+            ratio = self.lasso / max(self.lasso + self.ridge, 1e-300)
+            return made.set_params(C=1.0 / (self.lasso + self.ridge), l1_ratio=ratio)
+        made.set_params(alpha=self.lasso + self.ridge)
+        if kind is ElasticNet:
+            made.set_params(l1_ratio=self.lasso / max(self.lasso + self.ridge, 1e-300))
+        return made
 
     @property
     def chooses(self) -> Literal["", "dearly"]:
@@ -214,9 +239,10 @@ def _logistic(estimator: Any) -> Reading:
         **_ends(estimator),
         **_classes(estimator),
         loss=LOSSES["logistic"],
+        endless=1e3,
         ridge=strength * (1.0 - l1_ratio),
         lasso=strength * l1_ratio,
-        intercept_penalty=strength / scaling**2 if liblinear and l1_ratio == 0 else 0.0,
+        intercept_penalty=strength / scaling**2 if liblinear and estimator.fit_intercept else 0.0,
     )
 
 
@@ -276,7 +302,7 @@ def _glm(estimator: Any) -> Reading:
         ridge=float(estimator.alpha),
         average="weights",
         link=float if power == 0.0 else _log,
-        endless=1e4,
+        endless=500.0 if power > 0 else np.inf,
     )
 
 
@@ -325,13 +351,13 @@ def _sgd(estimator: Any) -> Reading:
         "huber": (
             Huber(float(estimator.epsilon), 1.0, fixed=True),
             0.5,
-            False,
+            True,
             "the curvature jumps at an error of epsilon",
         ),
         "squared_epsilon_insensitive": (
             SquaredEpsilon(float(estimator.epsilon)),
             1.0,
-            False,
+            True,
             "the curvature jumps at an error of epsilon",
         ),
     }
@@ -343,7 +369,8 @@ def _sgd(estimator: Any) -> Reading:
         loss=loss,
         scale=scale,
         signed=signed,
-        ridge=float(estimator.alpha),
+        ridge=0.0 if estimator.penalty is None else float(estimator.alpha),
+        endless=1e3 if hasattr(estimator, "classes_") else np.inf,
         average="rows",
         draws=True,
         kinks=kinks,
@@ -360,6 +387,7 @@ def _statsmodels(estimator: Any) -> Reading:
     return Reading(
         **_ends(estimator),
         loss=losses[estimator.kind],
+        endless=np.inf if estimator.kind == "ols" else 1e3,
         link=_log if estimator.kind in LOGARITHMIC else float,
     )
 
@@ -413,6 +441,8 @@ def _no_logistic(estimator: Any) -> str | None:
 
 
 def _no_svm(estimator: Any) -> str | None:
+    if getattr(estimator, "multi_class", "ovr") != "ovr":
+        return "multi_class='crammer_singer' has a loss of its own"
     squared = ("squared_hinge", "squared_epsilon_insensitive")
     if estimator.loss not in squared or getattr(estimator, "penalty", "l2") != "l2":
         return f"loss={estimator.loss!r} is not smooth ({squared[0]}, {squared[1]} with L2 are)"

@@ -32,7 +32,6 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import clone
 
 from holdfast.algebra.deletions import Also, LowRankDeletions
 from holdfast.algebra.design import Design, LinearScores, centre_of, features, functional_features
@@ -55,7 +54,10 @@ _CHORDS = 30
 NOISE = 20.0
 
 #: steps after the first by which an effect is read off
-_CLOSER = 4
+_CLOSER = 15
+
+#: and how small the last of them is, beside all of them
+_CLOSE = 1e-5
 
 
 class SmoothLinearCore(LinearScores, Core):
@@ -82,6 +84,11 @@ class SmoothLinearCore(LinearScores, Core):
             np.abs(errors) * np.linalg.norm(self._phi, axis=1),
         )
 
+        if reading.lasso and self._leaves_the_active_set(
+            np.zeros(self.design.rank), (self._weights, self.penalty, self.linear), slack=0.05
+        ):  # a feature left out wants to come in: no optimum of these data
+            self.drift, self.gradient_share = max(self.drift, 1.0), 1.0
+
     def _pose(self, reading: Reading, data: Training) -> None:
         """The training problem: features, labels, weights, penalties."""
         self.rows, self.intercept = data.rows, reading.intercept
@@ -106,8 +113,10 @@ class SmoothLinearCore(LinearScores, Core):
         self.penalty = np.full(phi.shape[1], self.strength)
         self.linear = np.zeros(phi.shape[1])
         self.linear[first:] = data.sign * np.sign(reading.coefficients) * reading.lasso
+        self._lasso = reading.lasso
         if reading.average:
             self.linear *= total
+            self._lasso *= total
         if self.intercept:
             self.penalty[0] = reading.intercept_penalty
         self.penalty[~self.active] = 1.0  # nothing moves there
@@ -138,6 +147,11 @@ class SmoothLinearCore(LinearScores, Core):
             linear=True,
             rounding=self._rounding,
         )
+
+    @property
+    def penalised(self) -> bool:
+        """Whether the units of features matter: there is a penalty."""
+        return self.strength > 0 or bool(np.any(self.linear))
 
     def label_score(self, label: float) -> float:
         return self.reading.link(label)
@@ -179,6 +193,12 @@ class SmoothLinearCore(LinearScores, Core):
         linear: Array | None = None,
     ) -> Array:
         """Newton's method with halved steps, until the scores stand still."""
+        with np.errstate(all="ignore"):  # exponentials may overflow on the way
+            return self._descended(theta, weights, penalty, linear)
+
+    def _descended(
+        self, theta: Array, weights: Array, penalty: Array | None, linear: Array | None
+    ) -> Array:
         phi, y = self._phi, self._y
         penalty = self.penalty if penalty is None else penalty
         linear = self.linear if linear is None else linear
@@ -192,7 +212,10 @@ class SmoothLinearCore(LinearScores, Core):
             loss = self._kind.adapted(z, y, weights)
             value = objective(theta)
             gradient = -phi.T @ (weights * loss.slopes(z, y)) - penalty * theta - linear
-            step = _scaled_solve(self._hessian(loss, z, weights, penalty), gradient)
+            hessian = self._hessian(loss, z, weights, penalty)
+            if not np.all(np.isfinite(hessian)) or not np.all(np.isfinite(gradient)):
+                break
+            step = _scaled_solve(hessian, gradient)
             if np.max(np.abs(phi @ step)) <= _STANDSTILL * (1.0 + np.max(np.abs(z))):
                 return theta + step
             length, rounding = 1.0, 1e-12 * abs(value)
@@ -201,12 +224,15 @@ class SmoothLinearCore(LinearScores, Core):
                 if length < 1e-12:
                     return theta
             theta = theta + length * step
-            if self.strength == 0.0 and float(np.max(np.abs(phi @ theta))) > self.reading.endless:
+            if not self.penalised and float(np.max(np.abs(phi @ theta))) > self.reading.endless:
                 break
-        raise HoldfastError(
-            f"no optimum of this {self.reading.name} was found: without a penalty, classes that "
-            "can be separated perfectly have none. Fit it with a smaller C"
-        )
+        why = "its scores grow without bound; fit it with a penalty"
+        if self._given.rows.classes is not None:
+            why = (
+                "without a penalty, classes that can be separated perfectly have none. Fit it with "
+                "a smaller C"
+            )
+        raise HoldfastError(f"no optimum of this {self.reading.name} was found: {why}")
 
     def _hessian(self, loss: Any, z: Array, weights: Array, penalty: Array) -> Array:
         """``ΦᵀVΦ + R`` at scores ``z``; as a square, of which BLAS makes half and mirrors it."""
@@ -219,7 +245,9 @@ class SmoothLinearCore(LinearScores, Core):
         self, theta: Array, weights: Array, penalty: Array | None = None
     ) -> tuple[Design, Array]:
         """The whitened design at ``theta``, and ``r``, written so that tiny ``v`` do no harm."""
-        root, residuals = self.loss.whitened(self._phi @ theta, self._y)
+        z = self._phi @ theta
+        loss = self._kind.adapted(z, self._y, weights)
+        root, residuals = loss.whitened(z, self._y)
         penalty = self.penalty if penalty is None else penalty
         outer = np.sqrt(weights)
         weighted = (outer * root)[:, None] * self._phi
@@ -298,7 +326,7 @@ class SmoothLinearCore(LinearScores, Core):
             shares.append(-each[:, None] / each.sum())
         if reading.balanced:
             each = self._counted(reading.balanced)
-            slopes = weights * self.loss.slopes(self._phi @ theta, self._y)
+            slopes = weights * self._kind.slopes(self._phi @ theta, self._y)
             members = np.stack([self._classes == c for c in (0, 1)], axis=1).astype(float)
             own = each[:, None] * members
             sizes = (each if omega is None else each * omega) @ members
@@ -310,7 +338,30 @@ class SmoothLinearCore(LinearScores, Core):
             else:
                 changes = all_ - fewer
             shares.append(changes)
+        if self._kind.name == "huber" and (found := self._scale_moves(theta, weights)) is not None:
+            directions.append(found[0])
+            shares.append(found[1])
         return (np.hstack(directions), np.hstack(shares)) if shares else None
+
+    def _scale_moves(self, theta: Array, weights: Array) -> tuple[Array, Array] | None:
+        """How an estimated scale follows a row that goes, and the weights follow the scale.
+
+        The scale is one more parameter: the Newton step for both, by its Schur complement.
+        """
+        z = self._phi @ theta
+        loss: Any = self._kind.adapted(z, self._y, weights)
+        if loss.fixed:
+            return None
+        u = (z - self._y) / loss.scale
+        near = np.abs(u) <= loss.epsilon
+        bent = self._phi.T @ (weights * np.where(near, -2.0 * u / loss.scale, 0.0))
+        design, _ = self._linearised(theta, weights)
+        along = design.T.T @ bent
+        own = float(weights @ np.where(near, 2.0 * u**2 / loss.scale, 0.0)) - float(along @ along)
+        each = self._weights
+        by_weights = (design.whiten(self._phi) @ along) * each * loss.slopes(z, self._y)
+        moves = (each * (1.0 - np.minimum(u**2, loss.epsilon**2)) - by_weights) / max(own, 1e-300)
+        return bent[:, None], moves[:, None]
 
     def _counted(self, what: str) -> Array:
         """What an average, or a balance, counts of every row."""
@@ -323,7 +374,11 @@ class SmoothLinearCore(LinearScores, Core):
         worked out again.
         """
         posed = self._posed_without(rows)
-        found = list(itertools.islice(self._chords(change, rows, posed), _CLOSER))[-1]
+        found = change
+        for closer in itertools.islice(self._chords(change, rows, posed), _CLOSER):
+            moved, found = float(np.linalg.norm(closer - found)), closer
+            if moved <= _CLOSE * float(np.linalg.norm(found)):
+                break
         if self.reading.lasso and self._leaves_the_active_set(found, posed):
             estimator = self._estimator_without(rows)
             reading = type(self.reading).of(estimator)
@@ -334,7 +389,7 @@ class SmoothLinearCore(LinearScores, Core):
     def _estimator_without(self, rows: Positions) -> Any:
         """The estimator itself, fitted closely without some rows."""
         keep = np.delete(np.arange(self.rows.n), rows)
-        fresh = clone(self.reading.estimator)
+        fresh = self.reading.kept
         exact = {"tol": min(1e-8, float(fresh.get_params().get("tol", 1e-8))), "max_iter": 100_000}
         fresh.set_params(**exact)
         weights = self._given.weights[keep]
@@ -342,7 +397,9 @@ class SmoothLinearCore(LinearScores, Core):
         with quiet:
             return fresh.fit(self._X[keep], self.reading.labels_back(self._given)[keep], **extra)
 
-    def _leaves_the_active_set(self, change: Array, posed: tuple[Array, Array, Array]) -> bool:
+    def _leaves_the_active_set(
+        self, change: Array, posed: tuple[Array, Array, Array], slack: float = 1e-9
+    ) -> bool:
         """Whether an active weight changes its sign there, or an inactive one wants to move."""
         weights, _, linear = posed
         theta = self.theta - self.design.parameters(change)
@@ -353,8 +410,9 @@ class SmoothLinearCore(LinearScores, Core):
         phi = features(self._X, self.centre)
         slopes = weights * self.loss.slopes(phi @ (theta * self.active), self._y)
         pull = np.abs(phi.T @ slopes)[first:]
-        bound = float(np.abs(linear).max(initial=0.0))
-        return bool(np.any(pull[~self.active[first:]] > bound * (1 + 1e-9)))
+        left = float(np.abs(linear).sum() / (np.abs(self.linear).sum() or 1.0)) or 1.0
+        bound = self._lasso * left
+        return bool(np.any(pull[~self.active[first:]] > bound * (1.0 + slack)))
 
     def _chords(
         self, change: Array, rows: Positions, posed: tuple[Array, Array, Array]
@@ -370,7 +428,8 @@ class SmoothLinearCore(LinearScores, Core):
             theta = self.theta - self.design.parameters(change)
             z = self._phi @ theta
             loss = self._kind.adapted(z, self._y, weights)
-            slopes = self._phi.T @ (weights * loss.slopes(z, self._y))
+            with np.errstate(all="ignore"):
+                slopes = self._phi.T @ (weights * loss.slopes(z, self._y))
             change = change + solve(self.design.T.T @ (slopes + penalty * theta + linear))
             yield change
 
@@ -435,7 +494,10 @@ class SmoothLinearCore(LinearScores, Core):
         for j, gone in enumerate(sets):
             key = tuple(sorted(gone.tolist()))
             if key not in known:
-                known[key] = self.optimum_without(gone)
+                try:
+                    known[key] = self.optimum_without(gone)
+                except HoldfastError:  # there is none: the estimator itself may say more
+                    known[key] = np.full(phi.shape[1], np.nan)
             out[j] = phi[j] @ known[key]
         return out
 
@@ -482,18 +544,19 @@ class SmoothLinearCore(LinearScores, Core):
     def reweighted(self, omega: Array) -> Reweighted:
         r"""The optimum for other weights: ``∂f/∂ω_i = −φ̌ H(ω)⁻¹ φ_i ℓ'_i``."""
         reading = self.reading
-        weights, penalty, linear = self._weights * omega, self.penalty, self.linear
+        each, penalty, linear = self._weights, self.penalty, self.linear
         if reading.balanced:
             counted = self._counted(reading.balanced) * omega
-            weights = self._base * balanced(self._classes, counted) * omega
+            each = self._base * balanced(self._classes, counted)
+        weights = each * omega
         if reading.average:
             counts = self._counted(reading.average)
             share = float(counts @ omega / counts.sum())
             penalty, linear = penalty * share, linear * share
         theta = self._optimum(self.theta, weights, penalty, linear)
         design, _ = self._linearised(theta, weights, penalty)
-        slopes = self.loss.slopes(self._phi @ theta, self._y)
-        residuals = -np.divide(weights, omega, out=self._weights.copy(), where=omega > 0) * slopes
+        z = self._phi @ theta
+        residuals = -each * self._kind.adapted(z, self._y, weights).slopes(z, self._y)
         train = design.whiten(self._phi)
         more = np.zeros((len(omega), 0)), np.zeros((0, design.rank))  # beside a row's own term
         if (parts := self._beside(theta, weights, omega)) is not None:

@@ -140,7 +140,8 @@ def rescaled(scales: Scales, form: Any, found: Any, rows: Any = slice(None)) -> 
     if not scales.moving.any():
         return None
     first, moving = int(form.intercept), scales.moving
-    pull = (found.queries @ form.design.T[first:].T) * (form.penalty * form.theta)[first:]
+    pull = form.penalty * form.theta + 0.5 * getattr(form, "linear", 0.0)  # |w| goes by the root
+    pull = (found.queries @ form.design.T[first:].T) * pull[first:]
     return Also(pull[:, moving], scales.singles[rows][:, moving] - 1.0)
 
 
@@ -150,7 +151,7 @@ def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array] | None
     ``None`` where refitting the preprocessing changes nothing: without a penalty.
     """
     scales = model.scales
-    free = scales is not None and model.form(str(model.can.form)).strength == 0
+    free = scales is not None and not model.form(str(model.can.form)).penalised
     free &= model.cutoff is None and not model.can.chooses
     if free and scales.rarest > scales.n and scales.covers(model.queries(points)):
         return None

@@ -78,7 +78,7 @@ def _by_scales(model: ErasableModel, promises: Promises, units: Units) -> Acting
     scales, core = model.scales, model.form(str(model.can.form))
     assert scales is not None
     lost = _last_of_a_category(model, promises, units)
-    if core.strength == 0:
+    if not core.penalised:
         return Acting(list(lost)[:MOST], dict(lost))
     factors = (
         scales.singles

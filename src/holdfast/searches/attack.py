@@ -336,7 +336,14 @@ class RefittingAttack(Watched):
         if key not in self._sweeps:
             if len(self._sweeps) * len(self.units) > _REMEMBERED:
                 self._sweeps.pop(next(iter(self._sweeps)))
-            self._sweeps[key] = self._swept(units, temperature)
+            try:
+                self._sweeps[key] = self._swept(units, temperature)
+            except SingularDeletionError:
+                raise
+            except HoldfastError:  # without these there is no optimum to go on from
+                nothing = np.full(len(self.units), -np.inf)
+                none = np.zeros(len(self.units), dtype=bool)
+                self._sweeps[key] = Sweep(nothing, nothing, none)
         return self._sweeps[key]
 
     def _swept(self, units: Sequence[int], temperature: float | None) -> Sweep:
@@ -379,7 +386,12 @@ class RefittingAttack(Watched):
         if not len(units):
             return np.zeros(len(self._Z))
         if self._whole is None:
-            return self._scores - self._refit(units).scores(self._Z)
+            try:
+                return self._scores - self._refit(units).scores(self._Z)
+            except SingularDeletionError:
+                raise
+            except HoldfastError:
+                return np.full(len(self._Z), np.inf)
         key = tuple(sorted(units))
         if key not in self._drops:
             if len(self._drops) > 1000:
