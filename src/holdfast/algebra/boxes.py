@@ -32,6 +32,8 @@ from holdfast.algebra.rows import Array, Positions
 _OUTWARD = 1e-10
 #: entries of E kept per row; entries of a tile of E
 KEPT, _TILE = 64, 1 << 22
+#: rows above which pairs of them are not looked at: lengths bound them
+MANY = 20_000
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ def boxes(deletions: Deletions, budget: int, passes: int = 4, groups: bool = Fal
     """
     key = ("boxes", getattr(deletions, "coupled", True), budget, passes)
     found = deletions.rows.memory.get(key)
+    if found is None and many_rows(deletions):
+        found = deletions.rows.memory[key] = _by_lengths(deletions, budget)
     if found is None:  # they do not depend on the queries
         found = deletions.rows.memory[key] = _boxes(deletions, budget, passes, [])
     if groups and found.limit < budget:
@@ -70,6 +74,46 @@ def boxes(deletions: Deletions, budget: int, passes: int = 4, groups: bool = Fal
             with_clusters = _boxes(deletions, budget, passes, clusters)
             found = with_clusters if with_clusters.limit > found.limit else found
     return found
+
+
+def many_rows(deletions: Deletions) -> bool:
+    """Whether there are too many rows to look at all pairs of them."""
+    return deletions.rows.n > MANY and deletions.row_lengths is not None
+
+
+def _by_lengths(deletions: Deletions, budget: int) -> Boxes:
+    """Boxes in one pass over the rows: ``|e_ij| ≤ ‖ũ_i‖ ‖ũ_j‖``, ``ũ = u/√D``.
+
+    So any ``z`` with ``|r̃_i| + ‖ũ_i‖ top_{k−1}(‖ũ_j‖ z_j) < z_i`` is a super-solution. With many
+    rows leverages are small, and little is lost.
+    """
+    alive = np.flatnonzero(deletions.deletable)
+    low, high = np.zeros((2, budget + 1, deletions.rows.n))
+    root = np.sqrt(deletions.diagonal[alive])
+    lengths = deletions.row_lengths
+    assert lengths is not None
+    s, own = lengths[alive] / root, deletions.residuals[alive] / root
+    z, limit = np.abs(own) * (1.0 + 1e-6) + 1e-300, 0
+    for k in range(1, budget + 1):
+        for _ in range(200):
+            reach = _largest_sum(s * z, k - 1) * (1.0 + _OUTWARD)
+            if np.all(np.abs(own) + s * reach < z):
+                break
+            z = np.abs(own) * (1.0 + 1e-6) + s * reach * (1.0 + 1e-6) + 1e-300
+            if not np.all(np.isfinite(z)) or reach > 1e12:
+                return Boxes(low[: limit + 1], high[: limit + 1], limit)
+        else:
+            break
+        limit = k
+        low[k, alive], high[k, alive] = (own - s * reach) / root, (own + s * reach) / root
+    return Boxes(low[: limit + 1], high[: limit + 1], limit)
+
+
+def _largest_sum(values: Array, count: int) -> float:
+    if count <= 0:
+        return 0.0
+    count = min(count, values.size)
+    return float(np.partition(values, values.size - count)[-count:].sum())
 
 
 def _boxes(deletions: Deletions, budget: int, passes: int, clusters: list[Cluster]) -> Boxes:
@@ -134,6 +178,8 @@ def hat_row_sums(deletions: Deletions, budget: int) -> Array:
     """For ``k = 0 … budget``, the largest sum of ``k`` entries of a row of ``|I − P|``, diagonal
     included: a bound on the largest eigenvalue of any ``k``-row block of it (Gershgorin)."""
     n = deletions.rows.n
+    if many_rows(deletions):
+        return np.full(budget + 1, np.inf)  # leverages alone are enough
     everything, ones = np.arange(n), np.ones(n)
     wanted = min(max(budget - 1, 1), max(n - 1, 1))
     values, places, rest = np.zeros((n, wanted)), np.zeros((n, wanted), np.int64), np.zeros(n)
@@ -151,6 +197,12 @@ def newton_moves(deletions: Deletions, found: Boxes, curvature: Array) -> Array:
     n, limit = deletions.rows.n, found.limit
     everything, ones = np.arange(n), np.ones(n)
     reach = np.maximum(np.abs(found.low[limit]), np.abs(found.high[limit]))
+    if many_rows(deletions):
+        lengths = deletions.row_lengths
+        assert lengths is not None
+        farthest = float((lengths / np.sqrt(curvature)).max())
+        sums = [_largest_sum(lengths * reach, k) for k in range(limit + 1)]
+        return np.array(sums) * farthest * (1.0 + 1e-9)
     wanted = min(max(limit, 1), max(n - 1, 1))
     values, places, rest = np.zeros((n, wanted)), np.zeros((n, wanted), np.int64), np.zeros(n)
     for at, tile in _tiles(deletions, everything, ones):

@@ -182,6 +182,11 @@ class Deletions(ABC):
         return effects
 
     @property
+    def row_lengths(self) -> Array | None:
+        """How long each row is in few coordinates, which bounds what ties it to others."""
+        return None
+
+    @property
     def lengths(self) -> Array:
         """How long each functional is, (functionals,): what entries of ``C`` are small beside."""
         return np.ones(int(np.prod(self.shape)))
@@ -301,6 +306,11 @@ class LowRankDeletions(Deletions):
     @property
     def lengths(self) -> Array:
         return np.linalg.norm(self.queries, axis=1)
+
+    @cached_property
+    def row_lengths(self) -> Array:
+        lengths: Array = np.linalg.norm(self.factor, axis=1)
+        return lengths if self.coupled else np.zeros(len(lengths))
 
     def less(self, others: Deletions, weights: Array) -> Deletions:
         assert isinstance(others, LowRankDeletions)

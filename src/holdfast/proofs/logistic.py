@@ -49,7 +49,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from holdfast.algebra.boxes import Boxes, hat_row_sums, newton_moves
+from holdfast.algebra.boxes import Boxes, hat_row_sums, many_rows, newton_moves
 from holdfast.algebra.deletions import LowRankDeletions
 from holdfast.algebra.rows import Array, Positions
 from holdfast.models.smooth import SmoothLinearCore
@@ -79,14 +79,15 @@ def missed_by_newton(
     U, r, W = deletions.factor, deletions.residuals, deletions.queries
     rows = core.design.whiten(core.training_features)
     longest = float(np.linalg.norm(rows, axis=1).max())
-    along = rows @ W.T
-    # effect = −x̌ᵀd gains +½ Σ v'(φᵀH⁻¹x̌)(φᵀd)²; v' = v(1 − 2p)
-    skew = core.curvature_slopes
-    signed = np.maximum(_largest_eigenvalues(U, skew[:, None] * along), 0.0)
-    absolute = _largest_eigenvalues(U, np.abs(along))
     third = third_moment(rows, core.curvatures)
-    farthest = np.abs(along).max(axis=0)
     norms = np.linalg.norm(W, axis=1)
+    # effect = −x̌ᵀd gains +½ Σ v'(φᵀH⁻¹x̌)(φᵀd)²; v' = v(1 − 2p)
+    signed = np.maximum(_largest_signed(U, core.curvature_slopes[:, None] * rows, W), 0.0)
+    if many_rows(deletions):
+        absolute, farthest = third * norms, longest * norms
+    else:
+        along = rows @ W.T
+        absolute, farthest = _largest_eigenvalues(U, np.abs(along)), np.abs(along).max(axis=0)
     leverage = np.sort(1.0 - deletions.diagonal)[::-1]
     sums = hat_row_sums(deletions, found.limit)
     moves = newton_moves(deletions, found, core.curvatures)
@@ -107,6 +108,21 @@ def missed_by_newton(
         paths.append(Path(M, h, growth(M) * float(np.sqrt(rho / (1.0 - h)))))
     limit = len(prices) - 1
     return Missed(prices, charges, np.zeros((len(W), limit + 1)), limit), paths
+
+
+def _largest_signed(U: Array, weighted: Array, W: Array) -> Array:
+    """The largest eigenvalue of ``Uᵀ diag(weighted w_j) U`` for every query: linear in it."""
+    p = U.shape[1]
+    tensor = np.zeros((p, p * p))
+    for start in range(0, len(U), 8192):
+        some = slice(start, start + 8192)
+        pairs = (U[some, :, None] * U[some, None, :]).reshape(-1, p * p)
+        tensor += weighted[some].T @ pairs
+    out = np.empty(len(W))
+    for start in range(0, len(W), 256):
+        matrices = (W[start : start + 256] @ tensor).reshape(-1, p, p)
+        out[start : start + 256] = np.linalg.eigvalsh(matrices)[:, -1]
+    return out
 
 
 def _largest_eigenvalues(U: Array, weights: Array) -> Array:
