@@ -387,7 +387,14 @@ def against_every_deletion(rng, seconds_of, largest):
         X.loc[3, "a"] = rng.choice([20.0, 60.0, 300.0])
     y = 0.1 * X["a"] + 0.5 * X["b"] + rng.normal(0, 0.7, n)
     scaler = clone(SCALERS[int(rng.integers(len(SCALERS)))])
-    front = [(scaler, ["a", "b"])]
+    steps = [scaler]
+    if rng.random() < 0.4:  # with gaps where what is filled in does not depend on the rows
+        way = str(rng.choice(["mean", "median", "most_frequent", "constant"]))
+        steps.insert(0, SimpleImputer(strategy=way, fill_value=15.0))
+        if way == "constant":
+            X.loc[[1, 5], "a"] = np.nan
+            y = y.fillna(2.0)
+    front = [(make_pipeline(*steps), ["a", "b"])]
     if "t" in X:
         unknown = str(rng.choice(["ignore", "error"]))
         front.append((OneHotEncoder(handle_unknown=unknown), ["t"]))

@@ -36,14 +36,19 @@ how far it moves further. Curvatures change by :math:`e^{±(M+m)}` at most, so w
 
 .. math:: \max((1−φ) v, v − νφ) ≼ B ≼ e^{M} \tfrac{e^{m} − 1}{m} + ν \max δ,
 
-which bounds :math:`‖B^{-1} − I‖`; and :math:`|θ_{S,f} − θ_f| ≤ ‖τ_f‖ ‖d‖_H`. The identity for the
+which bounds :math:`‖B^{-1} − I‖`; where it is less, :math:`|w B^{-1} τ − w τ|` is bounded by
+:math:`(\sqrt{ν \max \bar δ\; Σ_g α \bar δ_g (w τ_g)^2} + ε‖w‖) ‖B^{-1}‖ ‖τ‖`, ``ε`` the most that
+the curvatures change ``B`` by; and :math:`|θ_{S,f} − θ_f| ≤ ‖τ_f‖ ‖d‖_H`. The identity for the
 rows themselves gives :math:`1 − e^{-m} ≤ L s e^{M} / ((1−φ)(1−h))` with ``L`` the longest row and
 :math:`s ≥ ‖Σ α δ_f θ_{S,f} τ_f‖`, and then
-:math:`m ≤ Σ_f α |δ_f θ_{S,f}| \max_i |φ_i τ_f| + L s ‖B^{-1} − I‖`, which may be smaller.
+:math:`m ≤ F(m) = Σ_f α |δ_f θ_{S,f}| \max_i |φ_i τ_f| + L s ‖B^{-1} − I‖`: as scaling the
+:math:`δ_f` from 0 to 1 moves ``m`` continuously from 0, an ``m`` with ``F(m) < m`` is never
+crossed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, cast
 
@@ -55,6 +60,9 @@ from holdfast.algebra.units import Units
 from holdfast.models.erasable import ErasableModel
 from holdfast.proofs.candidates import Missed
 from holdfast.proofs.logistic import Path, growth
+
+#: moves of a score beyond which nothing is bounded
+FARTHEST = 5.0
 
 #: terms ``one_j Σ_f α |δ_f| each_f`` of what is beyond the first order: (q, m) and (m, features)
 Beyond = list[tuple[Array, Array]]
@@ -207,7 +215,7 @@ class Rescaled:
         """A smooth loss, beyond the first order."""
         if self.scales is None:
             return None
-        _, fall, rise = self._interval(k)
+        moved, fall, rise = self._interval(k)
         further = self.reach * path.distance
         most = np.abs(self.theta) + further
         size, nearby = self._size(k, self.reach * most), self._size(k, self._farthest * most)
@@ -221,14 +229,20 @@ class Rescaled:
             return float(max(1.0 / least - 1.0, 1.0 - 1.0 / highest)) if least > 0 else np.inf
 
         moves = self._longest * size / max((1.0 - fall) * left, 1e-300)
-        if not moves < 1.0:
+        m = float(-np.log1p(-moves)) if moves < 1.0 else np.inf
+        m = min(m, _never_crossed(lambda at: nearby + self._longest * size * bent(at)))
+        if not np.isfinite(m):
             return None
-        m = float(-np.log1p(-moves))
-        for _ in range(5):
-            m = min(m, nearby + self._longest * size * bent(m))
+        curved = left / growth(m)
+        inverse = 1.0 / max((1.0 - fall) * curved, curved - self._share * fall)
+        # the penalty's part by how far a recourse lies along it, the curvatures' by lengths
+        changed = max(path.h - np.expm1(-path.M - m), np.expm1(path.M + m))
+        widest = self._share * float(moved.max(initial=0.0))
+        aligned = np.sqrt(self.along**2 @ (self.penalty * moved) * widest)
+        either = np.minimum(self.lengths * bent(m), (aligned + self.lengths * changed) * inverse)
         return [
             (np.abs(self.along), np.diag(further)),
-            (self.lengths[:, None] * bent(m), (self.reach * most)[None]),
+            (either[:, None], (self.reach * most)[None]),
         ]
 
     def _size(self, k: int, each: Array) -> float:
@@ -252,6 +266,19 @@ class Rescaled:
     def _farthest(self) -> Array:
         """How far a row reaches in the direction of each feature."""
         return np.asarray(np.abs(self._rows @ self.T.T).max(axis=0))
+
+
+def _never_crossed(F: Callable[[float], float]) -> float:
+    """An ``m`` with ``F(m) < m``: what starts at 0 and moves continuously never passes it."""
+    m = F(0.0)
+    for _ in range(100):
+        further = F(m) * (1.0 + 1e-6) + 1e-12
+        if not further < FARTHEST:
+            break
+        if F(further) < further:
+            return further
+        m = further
+    return np.inf
 
 
 def _lengths(entries: Array, most: int) -> Array:
