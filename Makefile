@@ -47,6 +47,7 @@ format: $(VENV)/.lint
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/bench_models.py
 	$(BIN)/python benchmarks/bench_search.py
+	$(BIN)/python benchmarks/bench_smooth.py
 	$(BIN)/python benchmarks/bench_audit.py
 	$(BIN)/python -m pip install --quiet --no-deps dice-ml==0.12  # its dependencies bring CUDA
 	$(BIN)/python benchmarks/bench_recourse.py
