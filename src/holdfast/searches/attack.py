@@ -36,6 +36,9 @@ from holdfast.recourse.promises import Promises
 
 OBJECTIVES = ("outcome", "delta", "action")
 
+#: how much it must be beside what the strongest row does by itself
+BESIDE = 0.05
+
 #: recourses, softly counted, that a change beside a row's own must be worth to be swept
 WORTH = 0.25
 
@@ -305,7 +308,7 @@ class RefittingAttack(Watched):
         more = None
         if self._scales is not None:
             more = rescaled(self._scales, core, outcome, rows)
-        if more is None or more.worth(self.margins) < WORTH:
+        if more is None or not _matters(more, outcome, self.margins):
             self._scales = None  # nor will it be later
             return outcome, None
         return replace(outcome, also=more.plus(outcome.also)), more
@@ -406,6 +409,15 @@ class RefittingAttack(Watched):
         return int(np.sum(~(self._scores - self._drop(units) >= self._target)))
 
 
+def _matters(also: Also, found: Any, margins: Array) -> bool:
+    """Whether what rows change beside their own terms is worth sweeping with."""
+    some = np.unique(np.linspace(0, len(margins) - 1, 256).astype(int))
+    steps = np.nan_to_num(found.single_steps)
+    own = np.abs(found.queries[some] @ (found.factor * steps[:, None]).T).sum(axis=0)
+    beside = np.abs(also.functionals[some] @ also.rows.T).sum(axis=0)
+    return bool(beside.max() > BESIDE * own.max()) and also.worth(margins) >= WORTH
+
+
 def attack_on(
     model: ErasableModel,
     promises: Promises,
@@ -450,7 +462,7 @@ def attack_on(
     def on(other: ErasableModel, some: Any, room: Array, its: Units) -> Attack:
         if other.exact:
             found: Any = other.deletions(some)
-            if found.also is not None and found.also.worth(room) < WORTH:
+            if found.also is not None and not _matters(found.also, found, room):
                 found = replace(found, also=None)
             return AlgebraAttack(found, room, its, objective, threads)
         return RefittingAttack(other, some, promises.target, its, objective, threads, leaders or 8)
