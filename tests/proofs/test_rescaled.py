@@ -12,6 +12,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 import holdfast as hf
 from holdfast.algebra.boxes import boxes
 from holdfast.algebra.units import Units
+from holdfast.proofs.candidates import Asked
 from holdfast.proofs.logistic import missed_by_newton
 from holdfast.proofs.rescaled import Rescaled
 
@@ -60,7 +61,8 @@ def test_what_is_charged_covers_every_refit(scaler, final):
         model = hf.erasable(make_pipeline(clone(scaler), clone(final)).fit(X, y), X, y)
         Q = X[:6] + rng.normal(size=(6, 3))
         kept, units = model.deletions(Q, preprocessing="kept"), Units(model.rows, "row")
-        rescaled, missed, paths = Rescaled(model, Q, units, [], 3), None, None
+        zero = np.zeros(6)
+        rescaled, missed, paths = Rescaled(Asked(model, Q, zero, zero, units, 3)), None, None
         if hasattr(final, "C"):
             missed, paths = missed_by_newton(model.core, kept, boxes(kept, 3))
         more = rescaled.by_row(paths)

@@ -210,9 +210,9 @@ class Deletions(ABC):
         """``C`` as one (functionals, n) matrix, for those who ask for it."""
         return self.columns(slice(None))
 
+    @abstractmethod
     def less(self, others: Deletions, weights: Array) -> Deletions:
         """Of the differences between these functionals and one mean of others."""
-        raise NotImplementedError
 
     # how the triple is laid out, for those who go through all of it ---------------------------
 

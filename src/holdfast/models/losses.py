@@ -7,6 +7,7 @@ harm: ``whitened`` gives :math:`\sqrt{v}` and :math:`−ℓ'/\sqrt{v}` without d
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 import numpy as np
@@ -206,7 +207,7 @@ class Tweedie(Plain):
         return root, -self.slopes(z, y) / root
 
 
-class Pieces(Plain):
+class Pieces(Plain, ABC):
     """A loss of straight and quadratic pieces, as a function of an error ``e = z − y``.
 
     Where it is straight it has a slope and no curvature; a curvature of next to nothing keeps the
@@ -218,11 +219,11 @@ class Pieces(Plain):
     def skews(self, z: Array, y: Array) -> Array:
         return np.zeros_like(z)
 
-    def slopes(self, z: Array, y: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def slopes(self, z: Array, y: Array) -> Array: ...
 
-    def curvatures(self, z: Array, y: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def curvatures(self, z: Array, y: Array) -> Array: ...
 
     def whitened(self, z: Array, y: Array) -> tuple[Array, Array]:
         slopes = self.slopes(z, y)

@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refits import Kept, Refits, broken, own_scores_without, small_matrices
 from holdfast.models.solving import whole_effect
-from holdfast.proofs.candidates import Missed, Verdicts
+from holdfast.proofs.candidates import Asked, Missed, Verdicts
 from holdfast.proofs.logistic import missed_by_newton, single_deletions, stronger_attacks
 from holdfast.proofs.rescaled import Rescaled
 from holdfast.proofs.result import Proof, made
@@ -134,7 +134,6 @@ def _verdicts(
     whole: bool,
 ) -> tuple[Verdicts, str, str]:
     """Verdicts, how they were reached, and why there is nothing beyond their limit."""
-    points, margins = promises.kept_points, promises.margins
     smooth = model.can.certificate == "newton"
     if model.can.certificate is not None and (units.single or not smooth):
         whole &= model.preprocessing is not None
@@ -143,53 +142,33 @@ def _verdicts(
         why = "deletions this large may be singular, or their bound does not converge"
         if smooth:
             how, why = f"{how}, Newton step and remainder", "the remainder is not bounded there"
+        asked = Asked(model, promises.kept_points, promises.margins, errors, units, budget)
         if whole:
-            found = for_the_whole(model, points, margins, errors, units, budget, judge)
-            return found, f"{how}, preprocessing refitted", why
-        return judge(model, points, margins, errors, units, [], budget), how, why
+            return for_the_whole(asked, judge), f"{how}, preprocessing refitted", why
+        return judge(asked), how, why
     reason = model.can.uncertified or "networks and refit-only models have no bound"
     if smooth and not units.single:
         reason = "logistic regression is certified by single rows"
     return _attack_only(model, promises, units, budget, random_state), "attack only", reason
 
 
-def _by_algebra(
-    whole: bool,
-    deadline: float,
-    model: ErasableModel,
-    points: Any,
-    margins: Array,
-    errors: Array,
-    units: Units,
-    stay: list[int],
-    budget: int,
-    quick: bool = False,
-) -> Verdicts:
+def _by_algebra(whole: bool, deadline: float, asked: Asked) -> Verdicts:
     """Least squares: the formula is exact, but for what refitting scalers adds."""
-    deadline = -np.inf if quick else deadline
-    deletions = model.deletions(points, preprocessing="kept")
+    deadline = -np.inf if asked.quick else deadline
+    margins, errors, budget = asked.margins, asked.errors, asked.budget
+    deletions = asked.model.deletions(asked.points, preprocessing="kept")
     deletions.prepare()
-    more = Rescaled(model, points, units, stay, budget) if whole else None
-    if units.single:
+    more = Rescaled(asked) if whole else None
+    if asked.units.single:
         remainder = None if more is None else lambda _: more.by_row()
         return verdicts(deletions, margins, errors, budget, deadline, remainder)
     hidden = np.zeros((margins.size, budget + 1)) if more is None else more.off_margins()
-    return verdicts_by_subject(deletions, units, margins, errors, hidden, budget, deadline)
+    return verdicts_by_subject(deletions, asked.units, margins, errors, hidden, budget, deadline)
 
 
-def _by_newton(
-    whole: bool,
-    deadline: float,
-    model: ErasableModel,
-    points: Any,
-    margins: Array,
-    errors: Array,
-    units: Units,
-    stay: list[int],
-    budget: int,
-    quick: bool = False,
-) -> Verdicts:
+def _by_newton(whole: bool, deadline: float, asked: Asked) -> Verdicts:
     """A smooth loss: one Newton step and what it may miss."""
+    model, points, margins = asked.model, asked.points, asked.margins
     core, Z = model.form("smooth"), model.features(points)
     triple = cast(LowRankDeletions, model.deletions(points, preprocessing="kept"))
     scores, refitted = model.scores(points), whole_effect(model, points) if whole else None
@@ -198,17 +177,19 @@ def _by_newton(
         missed, paths = missed_by_newton(core, triple, found)
         if not whole:
             return missed
-        return missed.plus(Rescaled(model, points, units, stay, budget).by_row(paths))
+        return missed.plus(Rescaled(asked).by_row(paths))
 
     def drops(rows: Positions, some: Positions) -> Array:
         if refitted is not None:
             return refitted(rows)[some]
         return np.asarray(scores[some] - core.scores_without(Z[some], [rows])[0])
 
-    found = verdicts(triple, margins, errors, budget, -np.inf if quick else deadline, remainder)
-    if not quick:
-        single_deletions(triple, margins, found, units.rows(stay), drops, deadline)
-        stronger_attacks(triple, margins, found, units.rows(stay), drops, budget, deadline)
+    budget, stay = asked.budget, asked.units.rows(asked.stay)
+    end = -np.inf if asked.quick else deadline
+    found = verdicts(triple, margins, asked.errors, budget, end, remainder)
+    if not asked.quick:
+        single_deletions(triple, margins, found, stay, drops, deadline)
+        stronger_attacks(triple, margins, found, stay, drops, budget, deadline)
     return found
 
 

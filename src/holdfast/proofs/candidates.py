@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ import numpy.typing as npt
 from holdfast.algebra.box_loops import candidates, reach
 from holdfast.algebra.boxes import Boxes
 from holdfast.algebra.deletions import Deletions
-from holdfast.algebra.rows import Array, Mask, Positions
+from holdfast.algebra.rows import Array, Mask, Positions, take
+from holdfast.algebra.units import Units
+from holdfast.models.erasable import ErasableModel
 
 #: rows kept per recourse; entries of a tile of C
 KEPT, _TILE = 128, 1 << 22
@@ -95,6 +97,37 @@ class Missed:
 
 
 Remainder = Callable[[Boxes], Missed]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What verdicts are asked for.
+
+    Attributes
+    ----------
+    model : ErasableModel
+    points : its recourses
+    margins, errors : (q,)
+        Score minus target, and what rounding may hide of it.
+    units : what one deletion removes
+    budget : int
+    stay : units that do not go
+    quick : whether bounds alone are enough, without trees and refits
+    """
+
+    model: ErasableModel
+    points: Any
+    margins: Array
+    errors: Array
+    units: Units
+    budget: int
+    stay: tuple[int, ...] = ()
+    quick: bool = False
+
+    def of(self, some: Positions, **changes: Any) -> Asked:
+        """The same of some recourses."""
+        fewer = {"points": take(self.points, some), "margins": self.margins[some]}
+        return replace(self, **{**fewer, "errors": self.errors[some], **changes})
 
 
 @dataclass

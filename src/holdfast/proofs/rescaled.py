@@ -56,9 +56,7 @@ import numpy as np
 
 from holdfast.algebra.deletions import LowRankDeletions
 from holdfast.algebra.rows import Array
-from holdfast.algebra.units import Units
-from holdfast.models.erasable import ErasableModel
-from holdfast.proofs.candidates import Missed
+from holdfast.proofs.candidates import Asked, Missed
 from holdfast.proofs.logistic import Path, growth
 
 #: moves of a score beyond which nothing is bounded
@@ -73,22 +71,16 @@ class Rescaled:
 
     Parameters
     ----------
-    model : ErasableModel
-    points : its recourses
-    units : what one deletion removes
-    stay : list of int
-        Units that do not go.
-    budget : int
+    asked : Asked
     """
 
-    def __init__(
-        self, model: ErasableModel, points: Any, units: Units, stay: list[int], budget: int
-    ):
-        self.model, self.units, self.budget = model, units, budget
+    def __init__(self, asked: Asked):
+        model, units, points = asked.model, asked.units, asked.points
+        self.model, self.units, self.budget = model, units, asked.budget
         self._form: Any = model.form(str(model.can.form))
         self.scales = model.scales
         self.kept = cast(LowRankDeletions, model.deletions(points, preprocessing="kept"))
-        self.stay = units.rows(stay)
+        self.stay = units.rows(asked.stay)
         self.free = np.setdiff1d(np.arange(self.kept.rows.n), self.stay)
         first = int(self._form.intercept)
         self.T, self.theta = self._form.design.T[first:], self._form.theta[first:]

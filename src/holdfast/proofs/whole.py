@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.scales import Scales
 from holdfast.models.solving import scores_or_nan
-from holdfast.proofs.candidates import Verdicts
+from holdfast.proofs.candidates import Asked, Verdicts
 from holdfast.proofs.rescaled import Rescaled
 from holdfast.recourse.promises import Promises
 from holdfast.searches.attack import AlgebraAttack
@@ -32,20 +33,8 @@ FEW, MOVES = 3, 0.2
 SMALL = 0.25
 
 
-class Judge(Protocol):
-    """Gives verdicts on a model's recourses, by units of which some stay."""
-
-    def __call__(
-        self,
-        model: ErasableModel,
-        points: Any,
-        margins: Array,
-        errors: Array,
-        units: Units,
-        stay: list[int],
-        budget: int,
-        quick: bool = False,
-    ) -> Verdicts: ...
+#: gives verdicts on a model's recourses
+Judge = Callable[[Asked], Verdicts]
 
 
 def covered(model: ErasableModel, points: Any) -> bool:
@@ -58,39 +47,22 @@ def covered(model: ErasableModel, points: Any) -> bool:
     return model.can.certificate is not None and scales is not None and scales.covers(points)
 
 
-def for_the_whole(
-    model: ErasableModel,
-    points: Any,
-    margins: Array,
-    errors: Array,
-    units: Units,
-    budget: int,
-    judge: Judge,
-) -> Verdicts:
+def for_the_whole(asked: Asked, judge: Judge) -> Verdicts:
     """Verdicts that hold with the preprocessing refitted, by sets of the few that move scales."""
+    model, units, budget = asked.model, asked.units, asked.budget
     scales = model.scales
     assert scales is not None
     few = _movers(model, scales, units)
-    found = judge(model, points, margins, errors, units, [], budget, bool(few))
+    found = judge(replace(asked, quick=bool(few)))
     some = np.flatnonzero(found.certified < budget)
     if few and some.size:
-        inner = judge(model, take(points, some), margins[some], errors[some], units, few, budget)
+        theirs = asked.of(some, stay=tuple(few))
+        inner = judge(theirs)
         for size in range(1, min(len(few), budget) + 1):
             for gone in itertools.combinations(few, size):
-                _without(
-                    model,
-                    take(points, some),
-                    margins[some],
-                    errors[some],
-                    units,
-                    few,
-                    gone,
-                    budget,
-                    judge,
-                    inner,
-                )
+                _without(theirs, gone, judge, inner)
         found.improve(some, inner)
-    _categories(scales, model.features(points), units, found)
+    _categories(scales, model.features(asked.points), units, found)
     return found
 
 
@@ -109,7 +81,9 @@ def joint_ceiling(
     assert scales is not None
     if _movers(model, scales, units) or scales.rarest <= budget:
         return None
-    taken = Rescaled(model, points, units, [], budget).off_margins()
+    taken = Rescaled(
+        Asked(model, points, margins, np.zeros(margins.size), units, budget)
+    ).off_margins()
     small = np.flatnonzero(np.median(taken, axis=0) < SMALL * np.median(margins))
     most = int(small[-1])  # beyond that nothing much would be left of the margins
     room = margins - taken[:, most]
@@ -140,21 +114,11 @@ def _movers(model: ErasableModel, scales: Scales, units: Units) -> list[int]:
     return [int(u) for u in order if moved[u] > MOVES]
 
 
-def _without(
-    model: ErasableModel,
-    points: Any,
-    margins: Array,
-    errors: Array,
-    units: Units,
-    few: list[int],
-    gone: tuple[int, ...],
-    budget: int,
-    judge: Judge,
-    found: Verdicts,
-) -> None:
+def _without(asked: Asked, gone: tuple[int, ...], judge: Judge, found: Verdicts) -> None:
     """Lower what is certified to what holds for sets that have these few and no others of them."""
     if not np.any(found.certified >= len(gone)):
         return
+    model, units, points, errors = asked.model, asked.units, asked.points, asked.errors
     rows = units.rows(gone)
     try:
         fresh = _known(model, ("without", *rows.tolist()), lambda: model.without(rows))
@@ -162,7 +126,7 @@ def _without(
         found.certified = np.minimum(found.certified, len(gone) - 1)
         return
     scores = scores_or_nan(fresh, points)
-    target = model.scores(points) - margins
+    target = model.scores(points) - asked.margins
     left = scores - target
     alone = ~(left - errors > 0)
     hit = alone & (found.certified >= len(gone))
@@ -172,12 +136,13 @@ def _without(
     others = np.flatnonzero(~alone & (found.certified > len(gone)))
     if others.size == 0:
         return
-    some = points.iloc[others] if hasattr(points, "iloc") else points[others]
     own, places = _own_units(fresh, units, rows)
     number = {int(u): i for i, u in enumerate(places.tolist())}
-    kept = [number[u] for u in few if u not in gone]
-    more = budget - len(gone)
-    inner = judge(fresh, some, left[others], errors[others], own, kept, more)
+    kept = tuple(number[u] for u in asked.stay if u not in gone)
+    more = asked.budget - len(gone)
+    inner = judge(
+        asked.of(others, model=fresh, margins=left[others], units=own, stay=kept, budget=more)
+    )
     reached = inner.certified + len(gone)
     for place, j in enumerate(others.tolist()):
         if reached[place] < found.certified[j]:
