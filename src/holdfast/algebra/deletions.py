@@ -107,8 +107,8 @@ class Deletions(ABC):
         """``P[rows, rows]``."""
 
     @abstractmethod
-    def coupling(self, rows: Positions) -> Array:
-        """``P[:, rows]`` of shape (n, k): what a greedy search down-dates with."""
+    def coupling(self, rows: Positions, at: Positions | None = None) -> Array:
+        """``P[:, rows]`` of shape (n, k), or ``P[at, rows]``: what greedy searches down-date by."""
 
     @property
     @abstractmethod
@@ -327,7 +327,10 @@ class LowRankDeletions(Deletions):
         identity = np.eye(rows.size)
         return identity - self.factor[rows] @ self.factor[rows].T if self.coupled else identity
 
-    def coupling(self, rows: Positions) -> Array:
+    def coupling(self, rows: Positions, at: Positions | None = None) -> Array:
+        if at is not None:
+            same = np.asarray(at[:, None] == rows, dtype=float)
+            return same - self.factor[at] @ self.factor[rows].T if self.coupled else same
         p: Array = np.zeros((self.rows.n, rows.size))
         if self.coupled:
             p -= self.factor @ self.factor[rows].T
@@ -439,8 +442,9 @@ class KernelDeletions(Deletions):
     def block(self, rows: Positions) -> Array:
         return self.inverse.block(rows)
 
-    def coupling(self, rows: Positions) -> Array:
-        return self.inverse.columns(rows)
+    def coupling(self, rows: Positions, at: Positions | None = None) -> Array:
+        columns = self.inverse.columns(rows)
+        return columns if at is None else columns[at]
 
     @property
     def diagonal(self) -> Array:

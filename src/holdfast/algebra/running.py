@@ -24,7 +24,7 @@ from holdfast.algebra.units import Units
 #: entries of a tile made by a product: two megabytes, which stay in the cache
 _TILE = 1 << 18
 #: bytes of C up to which a running copy is kept
-RUNNING_COPY = 1 << 30
+RUNNING_COPY = 1 << 28
 
 #: rows → ``C'`` transposed, and what is still to be taken off it (lag, gone)
 TilesAt = Callable[[slice], tuple[Array, Array, Array]]

@@ -123,7 +123,8 @@ class States:
         if not self._deletions.coupled:
             base = before + state.residuals[places] @ effects
             return self._completed(replace(moved, base=base))
-        columns = self._deletions.coupling(rows)[self._units.order]
+        at = None if self._units.as_trained else self._units.order
+        columns = self._deletions.coupling(rows, at)
         columns -= state.left @ state.right[places].T
         values, vectors = linalg.eigh(columns[places])
         if values[0] <= self._deletions.floor:

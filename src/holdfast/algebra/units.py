@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -47,6 +48,18 @@ class Units:
             raise HoldfastError(f"unit must be 'row' or 'subject', got {unit!r}")
         self.sizes = np.diff(self.starts)
         self.single = bool(np.all(self.sizes == 1))
+        #: whether the order is that of the training rows, all of them
+        self.as_trained = unit == "row"
+
+    def among(self, some: Positions) -> Units:
+        """Only some of the units as candidates; what is trained on stays the same."""
+        fewer = copy.copy(self)
+        fewer.__dict__.pop("_class_counts", None)
+        fewer.as_trained = False
+        fewer.order, fewer.sizes = self.rows(some.tolist()), self.sizes[some]
+        fewer.starts = np.concatenate([[0], np.cumsum(fewer.sizes)])
+        fewer.names = [self.names[u] for u in some.tolist()]
+        return fewer
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -77,13 +90,14 @@ class Units:
         return list(itertools.pairwise(cuts))
 
     @cached_property
-    def _class_counts(self) -> npt.NDArray[np.float64]:
-        """Rows of positive weight of either class, by unit (units, 2)."""
+    def _class_counts(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Rows of positive weight of either class: all of them (2,), and by unit (units, 2)."""
         classes, weights = self.training.classes, self.training.weights
         assert classes is not None
         alive = np.ones(self.training.n) if weights is None else (weights > 0).astype(float)
-        counts = np.stack([alive * (classes == 0), alive * (classes == 1)], axis=1)[self.order]
-        return np.add.reduceat(counts, self.starts[:-1], axis=0)
+        counts = np.stack([alive * (classes == 0), alive * (classes == 1)], axis=1)
+        by_unit = np.add.reduceat(counts[self.order], self.starts[:-1], axis=0)
+        return counts.sum(axis=0), by_unit
 
     def keeps_classes(self, gone: Positions) -> npt.NDArray[np.bool_]:
         """Which units can go, after some rows went, without a class or all rows vanishing."""
@@ -92,6 +106,6 @@ class Units:
         if self.training.classes is not None:
             alive = None if self.training.weights is None else self.training.weights[gone] > 0
             went = np.bincount(self.training.classes[gone], weights=alive, minlength=2)
-            left = self._class_counts.sum(axis=0) - went
-            possible &= np.all(left - self._class_counts > 0, axis=1)
+            everything, by_unit = self._class_counts
+            possible &= np.all(everything - went - by_unit > 0, axis=1)
         return possible

@@ -163,11 +163,16 @@ class Solver(Core, Protocol):
     """A core that ``can.solves``: it finds other optima of its own problem by itself."""
 
     def scores_without(
-        self, X: Array, sets: Sequence[Positions], factors: Array | None = None
+        self,
+        X: Array,
+        sets: Sequence[Positions],
+        factors: Array | None = None,
+        nearly: bool = False,
     ) -> Array:
         """Scores of all of ``X`` without each set of rows, (sets, q).
 
         ``factors`` (sets, d), for linear scores: what each feature's penalty is multiplied by.
+        ``nearly``: as well as a prediction needs them, where that is cheaper.
         """
         ...
 

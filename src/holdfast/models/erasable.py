@@ -432,7 +432,7 @@ class ErasableModel:
         if start not in ("fitted", "scratch"):
             raise HoldfastError(f"start must be 'fitted' or 'scratch', got {start!r}")
         gone = self.rows.positions(rows, subjects)
-        keep = np.setdiff1d(np.arange(self.rows.n), gone)
+        keep = np.delete(np.arange(self.rows.n), gone)
         return self.refitted_on(keep, refit_preprocessing=refit_preprocessing, start=start)
 
     # beyond the four ----------------------------------------------------------------------

@@ -165,7 +165,11 @@ class LinearCore(LinearScores, Core):
         )
 
     def scores_without(
-        self, X: Array, sets: Sequence[Positions], factors: Array | None = None
+        self,
+        X: Array,
+        sets: Sequence[Positions],
+        factors: Array | None = None,
+        nearly: bool = False,
     ) -> Array:
         """All scores without each set, (sets, q); ``factors`` as in :class:`Solver`."""
         queries = self.design.whiten(features(X, self.centre))

@@ -114,7 +114,8 @@ class Logistic(Plain):
         return found
 
     def curvatures(self, z: Array, y: Array) -> Array:
-        found: Array = np.exp(log_expit(z) + log_expit(-z))
+        rarer = expit(-np.abs(z))
+        found: Array = rarer * (1.0 - rarer)
         return found
 
     def skews(self, z: Array, y: Array) -> Array:

@@ -122,7 +122,7 @@ class Refits:
             found = self._quickly_without(gone, stage, quick)
         else:
             everything = np.arange(self.model.rows.n)
-            keep = [np.setdiff1d(everything, rows) for rows in gone]
+            keep = [np.delete(everything, rows) for rows in gone]
             found = self._each(keep, stage, preprocessing, by)
         for rows, scores in zip(new, found, strict=True):
             self._known[rows, preprocessing, by] = scores
@@ -157,8 +157,10 @@ class Refits:
 
     def tried(self, sets: Sequence[Positions]) -> Mask:
         """Without which of some sets there was a refit: time was left, and classes were."""
+        if not self._unfitted:
+            return np.ones(len(sets), dtype=bool)
         everything = np.arange(self.model.rows.n)
-        keys = [self._key(np.setdiff1d(everything, rows)) for rows in sets]
+        keys = [self._key(np.delete(everything, rows)) for rows in sets]
         return np.array([key not in self._unfitted for key in keys], dtype=bool)
 
     def _key(self, rows: Positions) -> tuple[int, ...]:
@@ -258,7 +260,7 @@ class Refits:
         everything = np.arange(self.model.rows.n)
         for place, scores in enumerate(found):
             if np.isnan(scores).any():  # what it cannot say: fitted, and the reasons found
-                keep = np.setdiff1d(everything, sets[place])
+                keep = np.delete(everything, sets[place])
                 found[place] = self._scores(keep, "refitted", "solver")
             elif (lost := np.flatnonzero(np.isinf(scores))).size:
                 why = dict.fromkeys(lost.tolist(), "nobody is left of one of its categories")
@@ -280,7 +282,7 @@ class Refits:
         self.solved += len(sets)
         for place, scores in enumerate(found):
             if np.isnan(scores).all():  # no unique optimum for the solver: the estimator chooses
-                keep = np.setdiff1d(np.arange(model.rows.n), sets[place])
+                keep = np.delete(np.arange(model.rows.n), sets[place])
                 found[place] = self._scores(keep, "kept", "estimator")
         return found
 

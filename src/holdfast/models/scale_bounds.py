@@ -18,15 +18,14 @@ def variance(count: Array, first: Array, second: Array) -> Array:
         return np.asarray(second / count - (first / count) ** 2)
 
 
-def _sorted(values: Array, kept: Any) -> tuple[Array, Array]:
+def split(values: Array, kept: Any) -> tuple[Array, Array]:
     """The values that may go, in order, and those that stay."""
     known = ~np.isnan(values)
     return np.sort(values[known & ~kept]), values[known & kept]
 
 
-def _deviation_bounds(values: Array, kept: Any, k: int, _: Pair) -> tuple[float, float]:
+def _deviation_bounds(free: Array, fixed: Array, k: int, _: Pair) -> tuple[Array, Array]:
     """All that goes is at the ends (least), or one run of neighbours (most)."""
-    free, fixed = _sorted(values, kept)
     everything = np.concatenate([free, fixed])
     centre = everything.mean()
     free, fixed = free - centre, fixed - centre
@@ -34,49 +33,52 @@ def _deviation_bounds(values: Array, kept: Any, k: int, _: Pair) -> tuple[float,
     first = np.concatenate([[0.0], np.cumsum(free)])
     second = np.concatenate([[0.0], np.cumsum(free**2)])
     total = first[-1] + fixed.sum(), second[-1] + (fixed**2).sum()
-    least = most = float(np.var(everything))
+    least, most = np.full((2, k + 1), float(np.var(everything)))
     for j in range(1, min(k, free.size, m - 1) + 1):
         low = np.arange(j + 1)  # so many from the low end
         one = first[low] + first[-1] - first[free.size - (j - low)]
         two = second[low] + second[-1] - second[free.size - (j - low)]
         at_ends = variance(np.array(m - j), total[0] - one, total[1] - two)
         where = int(np.argmin(at_ends))
-        left = np.concatenate([free[low[where] : free.size - (j - low[where])], fixed])
-        least = min(least, float(np.var(left)))
+        left = free[low[where] : free.size - (j - low[where])]
+        least[j:] = np.var(np.concatenate([left, fixed]) if fixed.size else left)
         runs = first[j:] - first[:-j], second[j:] - second[:-j]
-        most = max(
-            most, float(variance(np.array(m - j), total[0] - runs[0], total[1] - runs[1]).max())
-        )
-    return np.sqrt(max(least, 0.0)), np.sqrt(most)
+        most[j:] = variance(np.array(m - j), total[0] - runs[0], total[1] - runs[1]).max()
+    least, most = np.minimum.accumulate(least), np.maximum.accumulate(most)
+    return np.sqrt(np.maximum(least, 0.0)), np.sqrt(most)
 
 
-def _range_bounds(values: Array, kept: Any, k: int, _: Pair) -> tuple[float, float]:
-    free, fixed = _sorted(values, kept)
+def _range_bounds(free: Array, fixed: Array, k: int, _: Pair) -> tuple[Array, Array]:
     everything = np.concatenate([free, fixed])
     widest = float(np.ptp(everything))
-    least = widest
-    for low in range(min(k, free.size) + 1):
-        left = np.concatenate([free[low : max(free.size - (k - low), low)], fixed])
-        least = min(least, float(np.ptp(left)) if left.size else 0.0)
-    return least, widest
+    least = np.full(k + 1, widest)
+    inner = (fixed.min(), fixed.max()) if fixed.size else (np.inf, -np.inf)
+    for j in range(1, k + 1):
+        for low in range(min(j, free.size) + 1):
+            high = free.size - (j - low)
+            ends = (free[low], free[high - 1]) if high > low else (np.inf, -np.inf)
+            width = max(ends[1], inner[1]) - min(ends[0], inner[0])
+            least[j] = min(least[j], max(width, 0.0))
+    return np.minimum.accumulate(least), np.full(k + 1, widest)
 
 
-def _largest_bounds(values: Array, kept: Any, k: int, _: Pair) -> tuple[float, float]:
-    free, fixed = _sorted(np.abs(values), kept)
-    left = np.concatenate([free[: max(free.size - k, 0)], fixed])
-    most = max(free.max(initial=0.0), fixed.max(initial=0.0))
-    return float(left.max(initial=0.0)), float(most)
+def _largest_bounds(free: Array, fixed: Array, k: int, _: Pair) -> tuple[Array, Array]:
+    stays = float(fixed.max(initial=0.0))
+    left = [float(free[free.size - j - 1]) if j < free.size else 0.0 for j in range(k + 1)]
+    least = np.maximum(np.array(left), stays)
+    return least, np.full(k + 1, least[0])
 
 
-def _quantile_bounds(values: Array, kept: Any, k: int, quantiles: Pair) -> tuple[float, float]:
+def _quantile_bounds(free: Array, fixed: Array, k: int, quantiles: Pair) -> tuple[Array, Array]:
     """Least: all that goes is outside, some of it below both quantiles; most: between them."""
-    ordered = np.sort(values[~np.isnan(values)])
-    least, most = np.inf, 0.0
-    for j in range(min(k, ordered.size - 1) + 1):
-        low, high = (_quantiles_without(ordered, j, share) for share in quantiles)
-        least = min(least, float((high - low).min()))
-        most = max(most, float(high[-1] - low[0]))
-    return max(least, 0.0), most
+    ordered = np.sort(np.concatenate([free, fixed])) if fixed.size else free
+    least, most = np.zeros(k + 1), np.zeros(k + 1)
+    for j in range(k + 1):
+        low, high = (
+            _quantiles_without(ordered, min(j, ordered.size - 1), share) for share in quantiles
+        )
+        least[j], most[j] = float((high - low).min()), float(high[-1] - low[0])
+    return np.maximum(np.minimum.accumulate(least), 0.0), np.maximum.accumulate(most)
 
 
 def _quantiles_without(ordered: Array, j: int, share: float) -> Array:
@@ -88,7 +90,9 @@ def _quantiles_without(ordered: Array, j: int, share: float) -> Array:
     return np.asarray((1 - (h - low)) * ordered[low + below] + (h - low) * ordered[high + below])
 
 
-BOUNDS: dict[str, Callable[[Array, Any, int, Pair], tuple[float, float]]] = {
+#: values that may go (in order), those that stay, k, quantiles → the least and the most a scale can
+#: be when 0, 1, … k of them go
+BOUNDS: dict[str, Callable[[Array, Array, int, Pair], tuple[Array, Array]]] = {
     "deviation": _deviation_bounds,
     "range": _range_bounds,
     "largest": _largest_bounds,
@@ -96,16 +100,17 @@ BOUNDS: dict[str, Callable[[Array, Any, int, Pair], tuple[float, float]]] = {
 }
 
 
-def deviation_shares(z: Array, there: Array, count: float, k: int) -> tuple[Array, Array]:
+def deviation_shares(z: Array, there: Array, count: Array, k: int) -> tuple[Array, Array]:
     r"""Rows' parts of the change of a variance, values being in units of it and centred.
 
     Without ``m`` of ``n`` values :math:`δ = Σ (1 − z_i²)/(n − m) − (Σ z_i/(n − m))²`, and
     :math:`(Σ z_i)² ≤ m Σ z_i²`.
     """
-    part = there - z**2
-    fewest, most = count - k, count - 1.0
-    up = part / np.where(part > 0, fewest, most)
-    down = -part / np.where(part < 0, fewest, most) + k * z**2 / fewest**2
+    squares = z**2
+    part = there - squares
+    rises, fewest, most = part > 0, count - k, count - 1.0
+    up = part * np.where(rises, 1.0 / fewest, 1.0 / most)
+    down = squares * (k / fewest**2) - part * np.where(rises, 1.0 / most, 1.0 / fewest)
     return up, down
 
 

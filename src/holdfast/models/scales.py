@@ -26,7 +26,7 @@ import pandas as pd
 from sklearn.preprocessing import RobustScaler, StandardScaler
 
 from holdfast.algebra.rows import Array, Positions
-from holdfast.models.scale_bounds import BOUNDS, deviation_shares, gap_shares, variance
+from holdfast.models.scale_bounds import BOUNDS, deviation_shares, gap_shares, split, variance
 
 #: a variance that falls below this share of what it was is worked out anew: digits are lost
 _CANCELS = 1e-3
@@ -112,6 +112,12 @@ class Scales:
         Z = np.where(known, Z, 0.0)
         mean = Z.sum(axis=0) / count
         return some, np.where(known, (Z - mean) / self.before[some], 0.0), known.astype(float)
+
+    @cached_property
+    def _by_column(self) -> tuple[Positions, Array, Array]:
+        """The same, a column after the other."""
+        some, Z, known = self._deviations
+        return some, np.ascontiguousarray(Z.T), np.ascontiguousarray(known.T)
 
     @cached_property
     def _totals(self) -> tuple[Array, Array, Array]:
@@ -262,14 +268,29 @@ class Scales:
             Rows that do not go.
         """
         low, high = np.ones(len(self.columns)), np.ones(len(self.columns))
-        kept = np.zeros(self.n, dtype=bool)
-        kept[np.zeros(0, dtype=np.intp) if stay is None else stay] = True
+        stay = np.zeros(0, dtype=np.intp) if stay is None else stay
         for f in np.flatnonzero(self.moving).tolist():
-            column = self.columns[f]
-            least, most = BOUNDS[column.kind](column.values, kept, k, column.quantiles)
+            least, most = self._bounds(f, k, stay)
             low[f], high[f] = (least / self.before[f]) ** 2, (most / self.before[f]) ** 2
         slack = 1e-9
         return np.minimum(low * (1 - slack), 1.0), np.maximum(high * (1 + slack), 1.0)
+
+    def _bounds(self, f: int, k: int, stay: Positions) -> tuple[float, float]:
+        """The least and the most a column's scale can be when any ``k`` rows or fewer go."""
+        key = (f, stay.tobytes())
+        if key not in self._known_bounds or len(self._known_bounds[key][0]) <= k:
+            column, kept = self.columns[f], np.zeros(self.n, dtype=bool)
+            kept[stay] = True
+            values = np.abs(column.values) if column.kind == "largest" else column.values
+            several = min(2 * k, self.n)  # those who ask for k go on to ask for k + 1
+            bounds = BOUNDS[column.kind](*split(values, kept), max(several, k), column.quantiles)
+            self._known_bounds[key] = bounds
+        least, most = self._known_bounds[key]
+        return float(least[k]), float(most[k])
+
+    @cached_property
+    def _known_bounds(self) -> dict[tuple[int, bytes], tuple[Array, Array]]:
+        return {}
 
     def shares(self, k: int, stay: Positions) -> tuple[Array, Array, Any]:
         r"""What each row adds to :math:`δ = ρ − 1` and to :math:`−δ` at most, as one of ``k``.
@@ -290,13 +311,13 @@ class Scales:
         known = np.ones(len(self.columns), dtype=bool)
         kept = np.zeros(self.n, dtype=bool)
         kept[stay] = True
-        some, Z, there = self._deviations
-        for place, f in enumerate(some.tolist()):
-            count = self._totals[0][place]
-            if count <= k + 1:
-                known[f] = False
-                continue
-            up[f], down[f] = deviation_shares(Z[:, place], there[:, place], count, k)
+        some, Z, there = self._by_column
+        enough = self._totals[0] > k + 1
+        known[some[~enough]] = False
+        count = self._totals[0][enough, None]
+        every = bool(enough.all())
+        Z, there = (Z, there) if every else (Z[enough], there[enough])
+        up[some[enough]], down[some[enough]] = deviation_shares(Z, there, count, k)
         for f in self._others.tolist():
             column = self.columns[f]
             if column.kind == "quantiles":
@@ -304,7 +325,8 @@ class Scales:
                 continue
             values = np.abs(column.values) if column.kind == "largest" else column.values
             down[f] = gap_shares(values, kept, column.kind == "range", k) / self.before[f]
-        up[:, kept] = down[:, kept] = 0.0
+        if stay.size:
+            up[:, stay] = down[:, stay] = 0.0
         slack = 1e-9
         return up + slack * np.abs(up), down + slack * np.abs(down), known
 

@@ -40,6 +40,7 @@ from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import HoldfastError
 from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.drift import drift_between, gradient_share, judge
+from holdfast.models.expansion import FEW, LEFT_OUT, MANY, Expansion
 from holdfast.models.losses import Loss, Turned
 from holdfast.models.readings import Reading, balanced
 from holdfast.shared_state import quiet
@@ -203,28 +204,29 @@ class SmoothLinearCore(LinearScores, Core):
         penalty = self.penalty if penalty is None else penalty
         linear = self.linear if linear is None else linear
 
-        def objective(at: Array) -> float:
-            values = loss.values(phi @ at, y)
+        def objective(at: Array, scores: Array) -> float:
+            values = loss.values(scores, y)
             return float(weights @ values + 0.5 * (penalty * at) @ at + linear @ at)
 
+        z = phi @ theta
         for _ in range(200):
-            z = phi @ theta
             loss = self._kind.adapted(z, y, weights)
-            value = objective(theta)
+            value = objective(theta, z)
             gradient = -phi.T @ (weights * loss.slopes(z, y)) - penalty * theta - linear
             hessian = self._hessian(loss, z, weights, penalty)
             if not np.all(np.isfinite(hessian)) or not np.all(np.isfinite(gradient)):
                 break
             step = _scaled_solve(hessian, gradient)
-            if np.max(np.abs(phi @ step)) <= _STANDSTILL * (1.0 + np.max(np.abs(z))):
+            along = phi @ step
+            if np.max(np.abs(along)) <= _STANDSTILL * (1.0 + np.max(np.abs(z))):
                 return theta + step
             length, rounding = 1.0, 1e-12 * abs(value)
-            while not (objective(theta + length * step) <= value + rounding):
+            while not (objective(theta + length * step, z + length * along) <= value + rounding):
                 length /= 2.0
                 if length < 1e-12:
                     return theta
-            theta = theta + length * step
-            if not self.penalised and float(np.max(np.abs(phi @ theta))) > self.reading.endless:
+            theta, z = theta + length * step, z + length * along
+            if not self.penalised and float(np.max(np.abs(z))) > self.reading.endless:
                 break
         why = "its scores grow without bound; fit it with a penalty"
         if self._given.rows.classes is not None:
@@ -374,6 +376,8 @@ class SmoothLinearCore(LinearScores, Core):
         worked out again.
         """
         posed = self._posed_without(rows)
+        if (near := self._nearly(change, rows, posed)) is not None:
+            return near
         found = change
         for closer in itertools.islice(self._chords(change, rows, posed), _CLOSER):
             moved, found = float(np.linalg.norm(closer - found)), closer
@@ -443,6 +447,57 @@ class SmoothLinearCore(LinearScores, Core):
         factor = linalg.cho_factor(np.eye(self.design.rank) - U.T @ U + more)
         return lambda g: np.asarray(linalg.cho_solve(factor, g))
 
+    @cached_property
+    def _expansion(self) -> Expansion | None:
+        """Sums by which a few rows of many can go without a look at the others."""
+        reading, p = self.reading, self.design.rank
+        if self.rows.n <= MANY or p > FEW or reading.kinks or reading.lasso:
+            return None
+        z = self._phi @ self.theta
+        curvatures = self.curvatures
+        return Expansion(
+            self.design.whiten(self._phi),
+            self._weights * self.loss.slopes(z, self._y),
+            curvatures,
+            curvatures * self.loss.skews(z, self._y),
+            self._classes if reading.balanced else np.zeros(len(z), dtype=np.intp),
+        )
+
+    def _nearly(
+        self, change: Array, rows: Positions, posed: tuple[Array, Array, Array]
+    ) -> Array | None:
+        """The optimum without a few rows of many, in whitened coordinates; else ``None``.
+
+        By steps with one Hessian as in :meth:`_chords`, each from sums made once.
+        """
+        expansion = self._expansion
+        if expansion is None:
+            return None
+        weights, penalty, linear = posed
+        factors = np.ones(1)
+        if self.reading.balanced:
+            stays = np.delete(np.arange(self.rows.n), rows)
+            stays = stays[self._weights[stays] > 0]
+            some = [stays[np.argmax(self._classes[stays] == c)] for c in (0, 1)]
+            factors = weights[some] / self._weights[some]
+        phi, y = self._phi[rows], self._y[rows]
+        each = self._weights[rows] * (
+            factors[self._classes[rows]] if self.reading.balanced else 1.0
+        )
+        u, T = self.design.whiten(phi), self.design.T
+        solve = self._remaining(rows, penalty)
+        for _ in range(_CHORDS):
+            if expansion.left_out(change) > LEFT_OUT:
+                return None
+            theta = self.theta - self.design.parameters(change)
+            slopes = expansion.gradient(change, factors)
+            slopes = slopes - (each * self.loss.slopes(phi @ theta, y)) @ u
+            step = solve(slopes + T.T @ (penalty * theta + linear))
+            change = change + step
+            if np.linalg.norm(step) <= _STANDSTILL * np.linalg.norm(change):
+                return change
+        return None
+
     # the same problem without some rows, or on other data -------------------------------------
 
     def optimum_without(self, rows: Positions, factors: Array | None = None) -> Array:
@@ -457,6 +512,8 @@ class SmoothLinearCore(LinearScores, Core):
             if posed[1] is self.penalty:
                 U = self.design.U[rows]
                 start = U.T @ np.linalg.solve(np.eye(len(rows)) - U @ U.T, self.residuals[rows])
+            if (near := self._nearly(start, rows, posed)) is not None:
+                start = near
             before, moved = start, np.inf
             for change in itertools.islice(self._chords(start, rows, posed), _CHORDS):
                 step = self._phi @ self.design.parameters(change - before)
@@ -481,11 +538,25 @@ class SmoothLinearCore(LinearScores, Core):
         return scores
 
     def scores_without(
-        self, X: Array, sets: Sequence[Positions], factors: Array | None = None
+        self,
+        X: Array,
+        sets: Sequence[Positions],
+        factors: Array | None = None,
+        nearly: bool = False,
     ) -> Array:
         each = [None] * len(sets) if factors is None else list(factors)
-        optima = [self.optimum_without(r, f) for r, f in zip(sets, each, strict=True)]
+        find = self._near_optimum if nearly else self.optimum_without
+        optima = [find(r, f) for r, f in zip(sets, each, strict=True)]
         return np.stack([self.scores_at(theta, X) for theta in optima])
+
+    def _near_optimum(self, rows: Positions, factors: Array | None = None) -> Array:
+        """:meth:`optimum_without`, of many rows to within what :class:`Expansion` leaves out."""
+        start = np.zeros(self.design.rank)
+        near = self._nearly(start, rows, self._posed_without(rows, factors))
+        if near is None:
+            return self.optimum_without(rows, factors)
+        optimum: Array = self.theta - self.design.parameters(near)
+        return optimum
 
     def own_scores_without(self, X: Array, sets: Sequence[Positions]) -> Array:
         phi = features(X, self.centre)
@@ -527,7 +598,7 @@ class SmoothLinearCore(LinearScores, Core):
     def _on(self, data: Training, keep_centre: bool = True) -> SmoothLinearCore:
         """The same problem on other data, not solved yet."""
         fresh = copy.copy(self)
-        for known in ("_at_optimum", "_largest_score"):
+        for known in ("_at_optimum", "_largest_score", "_expansion"):
             fresh.__dict__.pop(known, None)
         fresh._pose(self.reading.on(data.X.shape[1]), data)
         if keep_centre and self.centre is not None:  # parameters are those of this centre

@@ -102,11 +102,14 @@ def can_go(model: Any, sets: Sequence[Positions]) -> list[int]:
     return fine
 
 
-def whole_scores(model: Any, points: Any) -> Callable[[Sequence[Positions]], Array] | None:
+def whole_scores(
+    model: Any, points: Any, nearly: bool = False
+) -> Callable[[Sequence[Positions]], Array] | None:
     """Scores without each set, everything refitted, by the model's own algebra; else ``None``.
 
     That is where refitting the preprocessing re-weights the penalty and does nothing more
     (:mod:`holdfast.models.scales`). NaN where it cannot say, −∞ where there is no score any more.
+    ``nearly``: to what a prediction needs, where that is cheaper.
     """
     scales = model.scales
     if scales is None or model.cutoff is not None or not model.can.solves or model.can.chooses:
@@ -121,7 +124,7 @@ def whole_scores(model: Any, points: Any) -> Callable[[Sequence[Positions]], Arr
         fine = [p for p in can_go(model, sets) if factors[p].min(initial=1.0) > _FALLS]
         try:
             if fine:
-                out[fine] = core.scores_without(Z, [sets[p] for p in fine], factors[fine])
+                out[fine] = core.scores_without(Z, [sets[p] for p in fine], factors[fine], nearly)
         except (HoldfastError, np.linalg.LinAlgError):
             return out
         for place in fine:
@@ -155,14 +158,14 @@ def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array] | None
     free &= model.cutoff is None and not model.can.chooses
     if free and scales.rarest > scales.n and scales.covers(model.queries(points)):
         return None
-    before, quick = model.scores(points), whole_scores(model, points)
+    before, quick = model.scores(points), whole_scores(model, points, nearly=True)
 
     def effect(rows: Positions) -> Array:
         if rows.size == 0:
             return np.zeros(len(before))
         after = None if quick is None else quick([rows])[0]
         if after is None or np.isnan(after).any():
-            keep = np.setdiff1d(np.arange(model.rows.n), rows)
+            keep = np.delete(np.arange(model.rows.n), rows)
             fresh: Any = (
                 Solved(model, keep)
                 if model.can.solves and model.can.refit == "cheap" and not model.can.chooses

@@ -177,7 +177,7 @@ def _by_newton(whole: bool, deadline: float, asked: Asked) -> Verdicts:
         missed, paths = missed_by_newton(core, triple, found)
         if not whole:
             return missed
-        return missed.plus(Rescaled(asked).by_row(paths))
+        return Rescaled(asked).by_row(missed, paths)
 
     def drops(rows: Positions, some: Positions) -> Array:
         if refitted is not None:

@@ -12,78 +12,80 @@ import numpy.typing as npt
 from holdfast.algebra.box_loops import candidates, reach
 from holdfast.algebra.boxes import Boxes
 from holdfast.algebra.deletions import Deletions
+from holdfast.algebra.executors import Threads
 from holdfast.algebra.rows import Array, Mask, Positions, take
+from holdfast.algebra.sweeps import SMALL
+from holdfast.algebra.threads import cores
 from holdfast.algebra.units import Units
 from holdfast.models.erasable import ErasableModel
 
 #: rows kept per recourse; entries of a tile of C
-KEPT, _TILE = 128, 1 << 22
+KEPT, _TILE = 128, 1 << 20
 #: recourses by which it is judged how many deletions are worth asking about
-_SAMPLE = 64
+_SAMPLE = 24
 
 
 @dataclass(frozen=True)
 class Missed:
     """What the formula may miss of the true effect of a set ``S`` of ``k`` rows or fewer.
 
-    On recourse ``j`` that is at most ``Σ_{i ∈ S} (left_k right_k)_{ji} + hidden_{jk}``.
+    On recourse ``j`` that is at most ``Σ_{i ∈ S} (Σ left right)_{ji} + hidden_{jk}``.
 
     Attributes
     ----------
-    left : of every k, (q, m), not negative
-    right : of every k, (m, n)
+    n : how many rows there are
+    parts : of every k, pairs of left (q, m), not negative, and right (m, n)
     hidden : (q, budget + 1)
     limit : the largest ``k`` it holds for
     """
 
-    left: list[Array]
-    right: list[Array]
+    n: int
+    parts: list[list[tuple[Array, Array]]]
     hidden: Array
     limit: int
 
     @classmethod
     def nothing(cls, q: int, n: int, budget: int) -> Missed:
         """Of a formula that is exact."""
-        none = [np.zeros((q, 0))] * (budget + 1), [np.zeros((0, n))] * (budget + 1)
-        return cls(*none, np.zeros((q, budget + 1)), budget)
+        return cls(n, [[] for _ in range(budget + 1)], np.zeros((q, budget + 1)), budget)
 
     def of(self, k: int, recourses: Any, rows: Any = slice(None)) -> Array:
         """What is charged for every row, per recourse; (0, n) where nothing is."""
-        left = self.left[k][recourses]
-        if left.shape[-1] == 0:
-            return np.zeros((0, self.right[k][:, rows].shape[1]))
-        return np.asarray(left @ self.right[k][:, rows])
+        if not self.parts[k]:
+            return np.zeros((0, np.arange(self.n)[rows].size))
+        every = isinstance(rows, slice) and rows == slice(None)
+        out: Array | None = None
+        for left, right in self.parts[k]:
+            charged = left[recourses] @ (right if every else right[:, rows])
+            out = charged if out is None else np.add(out, charged, out=out)
+        assert out is not None
+        return out
 
     def at(self, k: int, places: npt.NDArray[np.int64]) -> Array:
         """What is charged for some rows of every recourse, (q, places)."""
-        if self.left[k].shape[1] == 0:
-            return np.zeros(places.shape)
-        out = np.empty(places.shape)
-        for start in range(0, len(places), 64):
-            some = slice(start, start + 64)
-            out[some] = np.einsum("qm,mqt->qt", self.left[k][some], self.right[k][:, places[some]])
+        out = np.zeros(places.shape)
+        once, where = np.unique(places, return_inverse=True)
+        where = where.reshape(places.shape)
+        for left, right in self.parts[k]:
+            those = right[:, once]
+            for start in range(0, len(places), 64):
+                some = slice(start, start + 64)
+                out[some] += np.einsum("qm,mqt->qt", left[some], those[:, where[some]])
         return out
-
-    def plus(self, other: Missed) -> Missed:
-        """What two may miss together."""
-        limit = min(self.limit, other.limit)
-        each = range(limit + 1)
-        return Missed(
-            [np.hstack([self.left[k], other.left[k]]) for k in each],
-            [np.vstack([self.right[k], other.right[k]]) for k in each],
-            self.hidden[:, : limit + 1] + other.hidden[:, : limit + 1],
-            limit,
-        )
 
     def set_aside(self, rows: Positions) -> Missed:
         """The same with some rows' parts taken into what is hidden, whoever goes."""
-        hidden, right = self.hidden.copy(), [part.copy() for part in self.right]
+        if not rows.size:
+            return self
+        hidden = self.hidden.copy()
         for k in range(1, self.limit + 1):
             theirs = self.of(k, slice(None), rows)
             if len(theirs):
                 hidden[:, k] += np.sort(np.maximum(theirs, 0.0), axis=1)[:, -k:].sum(axis=1)
-            right[k][:, rows] = 0.0
-        return Missed(self.left, right, hidden, self.limit)
+        stay = np.ones(self.n)
+        stay[rows] = 0.0
+        parts = [[(left, right * stay) for left, right in part] for part in self.parts]
+        return Missed(self.n, parts, hidden, self.limit)
 
     def useful(self, margins: Array) -> int:
         """The largest ``k`` at which it leaves most recourses some margin to be certified with."""
@@ -166,7 +168,8 @@ class Candidates:
         self.rest = np.zeros(q)
         low, high = found.low[limit], found.high[limit]
         many = max(1, _TILE // n)
-        for start in range(0, q, many):
+
+        def find(start: int) -> None:
             rows = slice(start, min(start + many, q))
             candidates(
                 deletions.functionals(rows),
@@ -177,6 +180,9 @@ class Candidates:
                 self.places[rows],
                 self.rest[rows],
             )
+
+        find.loop = candidates  # type: ignore[attr-defined]
+        Threads(cores() if n * q > SMALL else 1).map(find, range(0, q, many))
         self._add_clusters(found)
 
     def _add_clusters(self, found: Boxes) -> None:

@@ -91,7 +91,8 @@ def missed_by_newton(
     leverage = np.sort(1.0 - deletions.diagonal)[::-1]
     sums = hat_row_sums(deletions, found.limit)
     moves = newton_moves(deletions, found, core.curvatures)
-    prices, charges, paths = [np.zeros((len(W), 1))], [np.zeros((1, len(r)))], [Path(0.0, 0.0, 0.0)]
+    parts: list[list[tuple[Array, Array]]] = [[]]
+    paths = [Path(0.0, 0.0, 0.0)]
     for k in range(1, found.limit + 1):
         gains = np.maximum(r * found.low[k], r * found.high[k]) - r**2
         charge = np.maximum(gains, 0.0)
@@ -103,11 +104,10 @@ def missed_by_newton(
         replaced = third * norms * h / (1.0 - h)
         shape = signed + h * farthest + replaced + M / 3.0 * _kappa(M) * (absolute + replaced)
         price = 0.5 * shape * growth(M) ** 2 / (1.0 - h) * (1.0 + 1e-9)
-        prices.append(price[:, None])
-        charges.append(charge[None])
+        parts.append([(price[:, None], charge[None])])
         paths.append(Path(M, h, growth(M) * float(np.sqrt(rho / (1.0 - h)))))
-    limit = len(prices) - 1
-    return Missed(prices, charges, np.zeros((len(W), limit + 1)), limit), paths
+    limit = len(parts) - 1
+    return Missed(len(r), parts, np.zeros((len(W), limit + 1)), limit), paths
 
 
 def _largest_signed(U: Array, weighted: Array, W: Array) -> Array:
@@ -147,9 +147,13 @@ def third_moment(rows: Array, curvature: Array) -> float:
     p = rows.shape[1]
     upper = np.triu_indices(p)
     weight = np.where(upper[0] == upper[1], 1.0, np.sqrt(2.0))
-    squares = rows[:, upper[0]] * rows[:, upper[1]] * weight
-    squares *= np.sqrt(curvature)[:, None]
-    form = squares.T @ squares
+    form = np.zeros((weight.size, weight.size))
+    for start in range(0, len(rows), 4096):
+        some = rows[start : start + 4096]
+        squares = some[:, upper[0]] * some[:, upper[1]]
+        squares *= np.sqrt(curvature[start : start + 4096])[:, None]
+        form += squares.T @ squares
+    form *= np.outer(weight, weight)
     identity = (upper[0] == upper[1]).astype(float)
     at = form @ identity / p
     # the form on traceless matrices: projected on both sides, which is a change of rank two

@@ -111,7 +111,7 @@ class Refined:
         c = self.deletions.columns(cluster.rows)[self.j]
         base, weights = cluster.alone(c)
         sizes = cluster.sizes
-        ties = self.deletions.coupling(cluster.rows)[self.rows].T  # (m, candidates)
+        ties = self.deletions.coupling(cluster.rows, self.rows).T  # (m, candidates)
         low, high = self.boxes.low[k][self.rows], self.boxes.high[k][self.rows]
         moved = self.c - weights @ ties
         charge = self._charge(k)
@@ -230,7 +230,7 @@ class Refined:
             return *tight, closed
         outside = np.setdiff1d(np.flatnonzero(self.deletions.deletable), rows)
         reach = np.maximum(np.abs(self.boxes.low[k]), np.abs(self.boxes.high[k])) * root
-        E = self.deletions.coupling(rows)[outside].T / (root[rows, None] * root[outside])
+        E = self.deletions.coupling(rows, outside).T / (root[rows, None] * root[outside])
         ties = np.abs(E) * reach[outside]
         most = min(k, outside.size)
         ties = -np.sort(-np.partition(ties, outside.size - most, axis=1)[:, -most:], axis=1)

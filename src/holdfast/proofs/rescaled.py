@@ -54,6 +54,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from holdfast.algebra.boxes import many_rows
 from holdfast.algebra.deletions import LowRankDeletions
 from holdfast.algebra.rows import Array
 from holdfast.proofs.candidates import Asked, Missed
@@ -88,6 +89,7 @@ class Rescaled:
         W = self.kept.queries
         self.along, self.lengths = W @ self.T.T, np.linalg.norm(W, axis=1)
         self.reach = np.linalg.norm(self.T, axis=1)
+        self._latest: dict[int, tuple[Array, Array, Array, Any]] = {}
 
     def off_margins(self) -> Array:
         """For sets of ``k`` units, least squares: all of it off the margins, (q, budget + 1)."""
@@ -104,41 +106,54 @@ class Rescaled:
             hidden[:, k] += sum(one @ (each @ weights) for one, each in beyond)
         return hidden * (1.0 + 1e-9)
 
-    def by_row(self, paths: list[Path] | None = None) -> Missed:
+    def by_row(self, missed: Missed | None = None, paths: list[Path] | None = None) -> Missed:
         """For sets of ``k`` rows: every row charged its part.
 
-        ``paths``: for a smooth loss, how far the deletion itself leads.
+        For a smooth loss beside what its Newton step ``missed``; ``paths``: how far each ``k``
+        leads.
         """
         q, n = len(self.lengths), self.kept.rows.n
         budget = self.budget if paths is None else len(paths) - 1
         if self._form.strength == 0:
-            return Missed.nothing(q, n, budget)
+            return missed or Missed.nothing(q, n, budget)
         slope = self.along * (self.penalty * self.theta)
-        left, right = [np.zeros((q, 0))], [np.zeros((0, n))]
+        up_by, down_by = np.maximum(slope, 0.0), np.maximum(-slope, 0.0)
+        parts: list[list[tuple[Array, Array]]] = [[]]
         hidden = np.zeros((q, budget + 1))
         for k in range(1, budget + 1):
             beyond = self._beyond(k) if paths is None else self._beyond_newton(k, paths[k])
             if self.scales is None or beyond is None:
                 budget = k - 1
                 break
-            up, down, known = self._shares(k)
-            either, moved = np.maximum(np.maximum(up, down), 0.0), self._interval(k)[0]
-            rows = [np.maximum(slope, 0.0)[:, known], np.maximum(-slope, 0.0)[:, known]]
-            parts = [up[known], down[known]]
-            hidden[:, k] = np.abs(slope[:, ~known]) @ moved[~known]
+            up, down, either, known = self._shares(k)
+            moved = self._interval(k)[0]
+            part = [(up_by[:, known], up), (down_by[:, known], down)]
+            if missed is not None:
+                part += missed.parts[k]
+                hidden[:, k] = missed.hidden[:, k]
+            hidden[:, k] += np.abs(slope[:, ~known]) @ moved[~known]
             for one, each in beyond:
                 weights = each * self.penalty
-                rows.append(one)
-                parts.append(weights[:, known] @ either[known])
+                part.append((one, weights[:, known] @ either))
                 hidden[:, k] += one @ (weights[:, ~known] @ moved[~known])
-            left.append(np.hstack(rows))
-            right.append(np.vstack(parts))
-        return Missed(left, right, hidden[:, : budget + 1] * (1.0 + 1e-9), budget)
+            parts.append(part)
+        return Missed(n, parts, hidden[:, : budget + 1] * (1.0 + 1e-9), budget)
 
-    def _shares(self, k: int) -> tuple[Array, Array, Any]:
-        assert self.scales is not None
-        up, down, known = self.scales.shares(k, self.stay)
-        return up, down, known & self.scales.moving
+    def _shares(self, k: int) -> tuple[Array, Array, Array, Any]:
+        """Rows' parts, their larger one, and of which features.
+
+        What holds for sets of up to ``k`` rows holds for smaller ones, and of many rows it is
+        hardly less: there one look at them is enough.
+        """
+        k = self.budget if many_rows(self.kept) else k
+        if k not in self._latest:
+            assert self.scales is not None
+            up, down, known = self.scales.shares(k, self.stay)
+            known = known & self.scales.moving
+            if not known.all():
+                up, down = up[known], down[known]
+            self._latest = {k: (up, down, np.maximum(np.maximum(up, down), 0.0), known)}
+        return self._latest[k]
 
     def _interval(self, k: int) -> tuple[Array, float, float]:
         """How far each scale moves, the largest fall and the largest rise."""
@@ -239,10 +254,10 @@ class Rescaled:
 
     def _size(self, k: int, each: Array) -> float:
         """The most ``Σ_f α |δ_f| each_f`` can be."""
-        up, down, known = self._shares(k)
+        _, _, either, known = self._shares(k)
         weights, moved = self.penalty * each, self._interval(k)[0]
-        by_row = weights[known] @ np.maximum(np.maximum(up, down), 0.0)[known]
-        rows = float(np.sort(by_row)[-k:].sum()) + float(weights[~known] @ moved[~known])
+        by_row = weights[known] @ either
+        rows = float(np.partition(by_row, -k)[-k:].sum()) + float(weights[~known] @ moved[~known])
         return min(rows, float(weights @ moved)) * (1.0 + 1e-9)
 
     @cached_property

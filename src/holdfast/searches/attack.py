@@ -42,6 +42,9 @@ BESIDE = 0.05
 #: recourses, softly counted, that a change beside a row's own must be worth to be swept
 WORTH = 0.25
 
+#: recourses by which that is judged
+_LOOKED_AT = 64
+
 #: candidates of all sweeps that a refitting attack remembers
 _REMEMBERED = 1_000_000
 
@@ -287,6 +290,7 @@ class RefittingAttack(Watched):
         leaders: int = 8,
     ):
         self._model, self._Z, self._target = model, model.features(points), target
+        self._points = points
         whole = model.deletions(points)
         self._whole = None if whole.whole is None else whole
         self.units, self.objective = units, objective
@@ -314,7 +318,9 @@ class RefittingAttack(Watched):
         return replace(outcome, also=more.plus(outcome.also)), more
 
     def singles(self, temperature: float | None = None) -> Sweep:
-        return self._screened(self.outcome, self.margins, self.units).singles(temperature)
+        screened = self._screened(self.outcome, self.margins, self.units)
+        screened.sweeps.source.keeps_a_running_copy = False  # it is swept once
+        return screened.singles(temperature)
 
     def _screened(self, outcome: Deletions, margins: Array, units: Units) -> AlgebraAttack:
         return AlgebraAttack(outcome, margins, units, self.objective, self._threads)
@@ -351,7 +357,7 @@ class RefittingAttack(Watched):
 
     def _swept(self, units: Sequence[int], temperature: float | None) -> Sweep:
         refit = self._refit(units)
-        left = np.setdiff1d(np.arange(self._model.rows.n), self.units.rows(units))
+        left = np.delete(np.arange(self._model.rows.n), self.units.rows(units))
         inner = Units(refit.rows, self.units.unit)
         base = self._drop(units)
         outcome, more = self._with_scales(refit, left)
@@ -411,7 +417,7 @@ class RefittingAttack(Watched):
 
 def _matters(also: Also, found: Any, margins: Array) -> bool:
     """Whether what rows change beside their own terms is worth sweeping with."""
-    some = np.unique(np.linspace(0, len(margins) - 1, 256).astype(int))
+    some = np.unique(np.linspace(0, len(margins) - 1, _LOOKED_AT).astype(int))
     steps = np.nan_to_num(found.single_steps)
     own = np.abs(found.queries[some] @ (found.factor * steps[:, None]).T).sum(axis=0)
     beside = np.abs(also.functionals[some] @ also.rows.T).sum(axis=0)
@@ -465,7 +471,11 @@ def attack_on(
             if found.also is not None and not _matters(found.also, found, room):
                 found = replace(found, also=None)
             return AlgebraAttack(found, room, its, objective, threads)
-        return RefittingAttack(other, some, promises.target, its, objective, threads, leaders or 8)
+        from holdfast.searches.screened import MANY, ScreenedAttack
+
+        screens = len(its) > MANY and other.can.form == "smooth" and other.cutoff is None
+        kind = ScreenedAttack if screens else RefittingAttack
+        return kind(other, some, promises.target, its, objective, threads, leaders or 8)
 
     if objective == "outcome":
         from holdfast.searches.acting import acting_units
