@@ -16,6 +16,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) $(if $(COVERAGE),--cov=holdfast --cov-report=term:skip-covered)
 
 test-slow: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --group slow
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
 
 # the same suite with the oldest releases that pyproject.toml declares

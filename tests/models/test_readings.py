@@ -28,6 +28,7 @@ from sklearn.svm import LinearSVC
 import holdfast as hf
 from holdfast.algebra.units import Units
 from holdfast.models.families import FAMILIES
+from holdfast.searches import acting
 from holdfast.searches.attack import AlgebraAttack
 from holdfast.shared_state import quiet
 from supported import EXAMPLES, PAGE, measured, problem
@@ -295,6 +296,7 @@ def test_results_that_are_not_supported():
         hf.erasable(shifted, exog, y)
 
 
+@pytest.mark.slow
 def test_a_scorecard_is_linear_in_its_bins():
     optbinning = pytest.importorskip("optbinning")
     import pandas as pd
@@ -434,3 +436,37 @@ def test_weights_of_zero_in_a_balance():
     numeric = (model.reweighted(more).scores(X[:9]) - model.reweighted(omega).scores(X[:9])) / 1e-5
     found = model.reweighted(omega).derivatives(X[:9])[:, 2]
     np.testing.assert_allclose(found, numeric, atol=1e-3 * np.abs(numeric).max())
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("lasso", 4), ("logit", 8), ("logit", 11)])
+def test_rows_that_change_a_dear_choice_are_among_the_candidates(kind, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4))
+    z = X @ rng.normal(size=4) * 0.5
+    if kind == "logit":
+        y = (z + rng.logistic(size=60) > 0).astype(int)
+        chosen = clone(EXAMPLES["logistic, chosen"].estimator).set_params(Cs=4, tol=1e-6)
+        fitted = chosen.fit(X, y)
+    else:
+        y = z + rng.normal(size=60)
+        fitted = LassoCV(cv=3, alphas=20).fit(X, y)
+    model = hf.erasable(fitted, X, y)
+    scores = model.scores(X)
+    points, target = X[scores > np.quantile(scores, 0.6)], np.quantile(scores, 0.6) - 1e-3
+    plan = hf.search(model, points, target, 2)
+    assert "the choice of the penalty" in plan.notes["acting"].values()
+    monkeypatch.setattr(acting, "TRIED_DEARLY", 0)
+    kept = hf.search(model, points, target, 2)
+    assert plan.rerun()[2] > kept.rerun()[2] + 0.1
+
+
+def test_counts_that_all_go_leave_no_score():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.zeros(40)
+    y[[3, 7]] = 2.0
+    model = hf.erasable(PoissonRegressor(alpha=1.0, **CLOSE).fit(X, y), X, y)
+    found = model.deletions(X[:3])
+    assert np.all(np.isfinite(found.effect([3])))
+    with pytest.raises(hf.HoldfastError, match="every label of this PoissonRegressor is 0"):
+        found.effect([3, 7])
+    assert np.all(found.effect_at(np.array([3, 7])) == np.inf)

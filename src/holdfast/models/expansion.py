@@ -68,8 +68,8 @@ class Expansion:
         """``Σ ωℓ'u`` of all rows with the parameters moved by ``−change``, groups re-weighted."""
         p = change.size
         bend = (factors @ self._third.reshape(len(factors), -1)).reshape(p, p, p) @ change
-        moved: Array = factors @ self._first
-        moved = moved - np.tensordot(factors, self._second, 1) @ change + 0.5 * bend @ change
+        second = np.tensordot(factors, self._second, 1)
+        moved: Array = factors @ self._first - second @ change + 0.5 * bend @ change
         return moved
 
     def left_out(self, change: Array) -> float:

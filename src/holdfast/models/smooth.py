@@ -170,6 +170,7 @@ class SmoothLinearCore(LinearScores, Core):
         self, rows: Positions, factors: Array | None = None
     ) -> tuple[Array, Array, Array]:
         """Weights and penalties of the problem without some rows, scales re-weighted."""
+        self._refuse_without_counts(rows)
         weights, penalty, linear = self._weights.copy(), self.penalty, self.linear
         if self.reading.balanced:
             left = self._counted(self.reading.balanced).copy()
@@ -185,6 +186,22 @@ class SmoothLinearCore(LinearScores, Core):
             penalty = penalty.copy()
             penalty[int(self.intercept) :] *= factors
         return weights, penalty, linear
+
+    def _refuse_without_counts(self, rows: Positions) -> None:
+        """A log-mean falls without end once all that is left to count is 0."""
+        if self.reading.loss.name not in ("poisson", "tweedie"):
+            return
+        if not np.any(self._counting[rows]) or np.sum(self._counting[rows]) < self._counting.sum():
+            return
+        raise HoldfastError(
+            f"without {len(rows)} rows every label of this {self.reading.name} is 0: there is no "
+            "optimum, its scores fall without end"
+        )
+
+    @cached_property
+    def _counting(self) -> Any:
+        """Rows whose labels keep a log-mean up."""
+        return (self._given.y != 0) & (self._weights > 0)
 
     def _optimum(
         self,
@@ -598,7 +615,7 @@ class SmoothLinearCore(LinearScores, Core):
     def _on(self, data: Training, keep_centre: bool = True) -> SmoothLinearCore:
         """The same problem on other data, not solved yet."""
         fresh = copy.copy(self)
-        for known in ("_at_optimum", "_largest_score", "_expansion"):
+        for known in ("_at_optimum", "_largest_score", "_expansion", "_counting"):
             fresh.__dict__.pop(known, None)
         fresh._pose(self.reading.on(data.X.shape[1]), data)
         if keep_centre and self.centre is not None:  # parameters are those of this centre

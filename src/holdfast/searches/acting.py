@@ -42,6 +42,9 @@ BESIDE = 0.1
 #: units that are tried by refitting, where there is no closed form
 TRIED = 48
 
+#: and where a refit chooses a penalty by cross-validation, which is dear; so many are followed then
+TRIED_DEARLY, MOST_DEARLY = 12, 2
+
 
 @dataclass(frozen=True)
 class Acting:
@@ -62,7 +65,7 @@ def acting_units(model: ErasableModel, promises: Promises, units: Units) -> Acti
     """The units whose erasure does more than the algebra with the preprocessing kept says."""
     if not model.can.predicts:
         return Acting()
-    if model.can.chooses == "cheaply":
+    if model.can.chooses and model.can.refit == "cheap":
         return _by_choice(model, promises, units)
     if model.preprocessing is None:
         return Acting()
@@ -173,10 +176,14 @@ def _by_choice(model: ErasableModel, promises: Promises, units: Units) -> Acting
     kept = model.deletions(promises.kept_points, preprocessing="kept")
     alone = np.abs(np.nan_to_num(kept.single_effects())).max(axis=0)
     strongest = np.argsort(-np.add.reduceat(alone[units.order], units.starts[:-1]), kind="stable")
-    found = dict.fromkeys(strongest[:TRIED].tolist(), "the choice of the penalty")
-    if model.preprocessing is not None:
+    dear = model.can.chooses == "dearly"
+    few = strongest[: TRIED_DEARLY if dear else TRIED].tolist()
+    found = dict.fromkeys(few, "the choice of the penalty")
+    if model.preprocessing is not None and not dear:
         found.update(_suspects(model, units))
-    return _tried(model, promises, units, found)
+    acting = _tried(model, promises, units, found)
+    followed = acting.units[: MOST_DEARLY if dear else MOST]
+    return Acting(followed, {u: acting.channels[u] for u in followed})
 
 
 def _suspects(model: ErasableModel, units: Units) -> dict[int, str]:

@@ -17,7 +17,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from holdfast.errors import HoldfastError, SingularDeletionError, UnsupportedMod
 from holdfast.instability import first_order_change
 from holdfast.models.core import Core
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.solving import rescaled
+from holdfast.models.solving import rescaled, whole_effect
 from holdfast.recourse.promises import Promises
 
 OBJECTIVES = ("outcome", "delta", "action")
@@ -483,7 +483,10 @@ def attack_on(
 
         acting = acting_units(model, promises, units)
         if acting.units:
-            return WholeAttack(model, promises, units, model.deletions(points), on, acting)
+            outcome = cast(Any, model.deletions(points))
+            if outcome.whole is None:  # a penalty chosen by cross-validation, chosen again
+                outcome = replace(outcome, whole=whole_effect(model, points))
+            return WholeAttack(model, promises, units, outcome, on, acting)
     return on(model, points, margins, units)
 
 

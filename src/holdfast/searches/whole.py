@@ -9,6 +9,7 @@ whole pipeline.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,9 @@ from holdfast.models.solving import scores_or_nan
 from holdfast.recourse.promises import Promises
 from holdfast.searches.acting import Acting
 from holdfast.searches.attack import Attack, Watched, damage
+
+#: refits at most where each chooses a penalty by cross-validation
+REFITS = 100
 
 #: model, its points, their margins, its units → an attack on it
 Make = Callable[[ErasableModel, Any, Array, Units], Attack]
@@ -77,6 +81,8 @@ class WholeAttack(Watched):
         inside = self._base.attack
         assert inside is not None
         self.costly, self.sweeps_all = inside.costly, inside.sweeps_all
+        self._dear = model.can.chooses == "dearly"
+        self._refits_left = REFITS if self._dear else math.inf
 
     def _without(self, gone: tuple[int, ...]) -> _Without:
         """The pipeline refitted without some acting units."""
@@ -130,7 +136,7 @@ class WholeAttack(Watched):
             if unit in units:
                 continue
             wanted = [*units, unit]
-            possible[unit] = self.feasible(wanted)
+            possible[unit] = self._refits_left > 0 and self.feasible(wanted)
             if possible[unit]:
                 value[unit], tie[unit] = self._valued(wanted, temperature)
         return Sweep(value, tie, possible)
@@ -151,6 +157,7 @@ class WholeAttack(Watched):
         if key not in self._drops:
             if len(self._drops) > 2000:
                 self._drops.pop(next(iter(self._drops)))
+            self._refits_left -= 1
             self._drops[key] = self.outcome.effect_at(self.units.rows(units))
         drop = self._drops[key]
         return damage(self.margins, drop, self.objective, temperature)
@@ -162,6 +169,10 @@ class WholeAttack(Watched):
 
     def value(self, units: Sequence[int]) -> tuple[float, float]:
         key = tuple(sorted(units))
+        if self._dear and not set(key) & set(self.acting.units):  # the choice kept
+            inside = self._base.attack
+            assert inside is not None
+            return inside.value(key)
         if key not in self._values:
             self._values[key] = self._valued(key, None)
         return self._values[key]
