@@ -61,6 +61,14 @@ class Units:
         fewer.names = [self.names[u] for u in some.tolist()]
         return fewer
 
+    def renumbered(self) -> Units:
+        """The same units of their own rows only, numbered in the order they have here."""
+        own = copy.copy(self)
+        own.__dict__.pop("_class_counts", None)
+        own.training, own.order = self.training.only(self.order), np.arange(self.order.size)
+        own.as_trained = True
+        return own
+
     def __len__(self) -> int:
         return len(self.starts) - 1
 

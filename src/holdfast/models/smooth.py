@@ -467,18 +467,12 @@ class SmoothLinearCore(LinearScores, Core):
     @cached_property
     def _expansion(self) -> Expansion | None:
         """Sums by which a few rows of many can go without a look at the others."""
-        reading, p = self.reading, self.design.rank
-        if self.rows.n <= MANY or p > FEW or reading.kinks or reading.lasso:
+        reading = self.reading
+        if self.rows.n <= MANY or self.design.rank > FEW or reading.kinks or reading.lasso:
             return None
-        z = self._phi @ self.theta
-        curvatures = self.curvatures
-        return Expansion(
-            self.design.whiten(self._phi),
-            self._weights * self.loss.slopes(z, self._y),
-            curvatures,
-            curvatures * self.loss.skews(z, self._y),
-            self._classes if reading.balanced else np.zeros(len(z), dtype=np.intp),
-        )
+        rows, z = self.design.whiten(self._phi), self._phi @ self.theta
+        groups = self._classes if reading.balanced else np.zeros(len(z), dtype=np.intp)
+        return Expansion(rows, z, self._y, self._weights, self.loss, groups)
 
     def _nearly(
         self, change: Array, rows: Positions, posed: tuple[Array, Array, Array]
@@ -490,30 +484,51 @@ class SmoothLinearCore(LinearScores, Core):
         expansion = self._expansion
         if expansion is None:
             return None
-        weights, penalty, linear = posed
-        factors = np.ones(1)
-        if self.reading.balanced:
-            stays = np.delete(np.arange(self.rows.n), rows)
-            stays = stays[self._weights[stays] > 0]
-            some = [stays[np.argmax(self._classes[stays] == c)] for c in (0, 1)]
-            factors = weights[some] / self._weights[some]
-        phi, y = self._phi[rows], self._y[rows]
-        each = self._weights[rows] * (
-            factors[self._classes[rows]] if self.reading.balanced else 1.0
-        )
-        u, T = self.design.whiten(phi), self.design.T
-        solve = self._remaining(rows, penalty)
+        _, penalty, linear = posed
+        factors, solve = self._class_factors(rows, posed), self._remaining(rows, penalty)
         for _ in range(_CHORDS):
             if expansion.left_out(change) > LEFT_OUT:
                 return None
             theta = self.theta - self.design.parameters(change)
-            slopes = expansion.gradient(change, factors)
-            slopes = slopes - (each * self.loss.slopes(phi @ theta, y)) @ u
-            step = solve(slopes + T.T @ (penalty * theta + linear))
+            slopes = expansion.gradient(change, factors, rows)
+            step = solve(slopes + self.design.T.T @ (penalty * theta + linear))
             change = change + step
-            if np.linalg.norm(step) <= _STANDSTILL * np.linalg.norm(change):
+            if np.linalg.norm(step) <= _CLOSE**2 * np.linalg.norm(change) + _STANDSTILL:
                 return change
         return None
+
+    def _class_factors(self, rows: Positions, posed: tuple[Array, Array, Array]) -> Array:
+        """What the weights of either class are multiplied by when some rows go."""
+        if not self.reading.balanced:
+            return np.ones(1)
+        stays = self._weights > 0
+        stays[rows] = False
+        some = [int(np.argmax(stays & (self._classes == c))) for c in (0, 1)]
+        return np.asarray(posed[0][some] / self._weights[some])
+
+    def nearby(
+        self, queries: Array, rows: Positions, some: Positions, factors: Array | None = None
+    ) -> tuple[Array, Array, Array] | None:
+        """``W``, ``U`` and ``r`` of some rows at the optimum without others; else ``None``.
+
+        Parameters
+        ----------
+        queries : ndarray of shape (q, p)
+            ``W`` of the problem with all rows.
+        rows : those that are gone
+        some : those that are asked about
+        factors : what the penalty of each feature is multiplied by
+        """
+        posed = self._posed_without(rows, factors)
+        change = self._nearly(np.zeros(self.design.rank), rows, posed)
+        if change is None or self._expansion is None:
+            return None
+        by_class, T = self._class_factors(rows, posed), self.design.T
+        hessian = self._expansion.hessian(change, by_class, rows) + (T.T * posed[1]) @ T
+        root = linalg.cholesky(hessian, lower=True)
+        U, residuals = self._expansion.whitened(change, by_class, some)
+        W, U = (linalg.solve_triangular(root, part.T, lower=True).T for part in (queries, U))
+        return W, U, residuals
 
     # the same problem without some rows, or on other data -------------------------------------
 
