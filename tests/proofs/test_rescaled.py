@@ -84,3 +84,40 @@ def test_what_is_charged_covers_every_refit(scaler, final):
                 held += 1
     assert held > 40
     assert tightest > 0.1  # a bound, not a fantasy
+
+
+def test_quantiles_that_meet_are_a_scale_of_one():
+    """Erasing one row makes the interquartile range 0, for which scikit-learn takes 1."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        n = 402
+        X, short = rng.normal(size=(n, 2)), np.zeros(n)
+        k = n - 1 - int(np.floor((n - 1) * 0.75))
+        short[:k], short[k : k + 3] = 0.05, -0.2
+        X[:, 1] = short
+        y = (X[:, 0] + 20 * short + rng.normal(size=n) > 0).astype(int)
+        fit = make_pipeline(RobustScaler(), LogisticRegression(C=10.0, tol=1e-10, max_iter=10000))
+        model = hf.erasable(fit.fit(X, y), X, y)
+        assert model.scales.interval(1)[1][1] >= model.scales.factors([np.array([0])])[0, 1]
+        Q = np.c_[rng.normal(size=(200, 1)), np.full(200, 0.05)]
+        scores = model.scores(Q)
+        target = float(np.quantile(scores, 0.1))
+        Q = Q[scores > target]
+        certified = np.asarray(hf.certify(model, Q, target, 2, time_limit=5)["certified"])
+        broken = model.without([0]).scores(Q) < target
+        assert not np.any(broken & (certified >= 1))
+
+
+def test_where_nobody_may_go_nothing_is_hidden():
+    for seed in (1, 6, 11):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(10, 2))
+        y = X[:, 0] + rng.normal(size=10)
+        X[0] *= 15
+        people = rng.integers(0, 4, size=10)
+        fit = make_pipeline(StandardScaler(), Ridge(alpha=100.0)).fit(X, y)
+        model = hf.erasable(fit, X, y, subjects=people)
+        scores = model.scores(X)
+        target = float(np.quantile(scores, 0.15))
+        most = len(set(people)) - 1
+        hf.certify(model, X[scores > target], target, most, unit="subject", time_limit=1)

@@ -159,3 +159,34 @@ def test_some_units_are_the_same_candidates_as_all():
             np.testing.assert_array_equal(fewer.rows([place]), units.rows([u]))
         gone = units.rows([0, 1])
         np.testing.assert_array_equal(fewer.keeps_classes(gone), units.keeps_classes(gone)[some])
+
+
+@pytest.mark.parametrize(("n", "seed", "weight"), [(20_500, 28, 1e5), (600, 0, 1e3)])
+def test_a_row_of_great_weight_is_followed_to_where_it_leads(n, seed, weight):
+    """One Hessian does not lead there: chords that do not converge are not believed."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    y = (X[:, 0] + rng.normal(size=n) > 0).astype(int)
+    weights = np.ones(n)
+    weights[7] = weight
+    fit = LogisticRegression(tol=1e-9, max_iter=20000).fit(X, y, sample_weight=weights)
+    model = hf.erasable(fit, X, y, sample_weight=weights)
+    scores = model.scores(X)
+    target = float(np.median(scores))
+    Q = X[scores > target][np.argsort(scores[scores > target])[:40]]
+    truth = model.scores(Q) - model.without([7]).scores(Q)
+    np.testing.assert_allclose(model.deletions(Q).effect([7]), truth, atol=1e-6)
+    plan = hf.search(model, Q, target, 2)
+    np.testing.assert_allclose(plan.predicted, plan.rerun(), atol=0.02)
+
+
+def test_many_long_rows_of_counts_are_seen_through():
+    rng = np.random.default_rng(0)
+    X = np.r_[np.full((1500, 1), 5.0), rng.normal(size=(19_500, 1)) * 0.1]
+    y = rng.poisson(np.exp(0.1 * X[:, 0])).astype(float)
+    y[0] = 800
+    fit = PoissonRegressor(alpha=0, fit_intercept=False, tol=1e-10, max_iter=9999).fit(X, y)
+    model = hf.erasable(fit, X, y)
+    truth = model.scores(X[:2]) - model.without([0]).scores(X[:2])
+    found = model.deletions(X[:2]).effect([0])
+    assert np.abs(found - truth).max() <= 1e-3 * np.abs(truth).max()

@@ -197,17 +197,21 @@ def newton_moves(deletions: Deletions, found: Boxes, curvature: Array) -> Array:
     n, limit = deletions.rows.n, found.limit
     everything, ones = np.arange(n), np.ones(n)
     reach = np.maximum(np.abs(found.low[limit]), np.abs(found.high[limit]))
+    # without any curvature nothing says how far a row's score moves
+    apiece = np.divide(1.0, np.sqrt(curvature), out=np.full(n, np.inf), where=curvature > 0)
     if many_rows(deletions):
         lengths = deletions.row_lengths
         assert lengths is not None
-        farthest = float((lengths / np.sqrt(curvature)).max())
+        farthest = float((np.where(curvature > 0, lengths, 1.0) * apiece).max())
         sums = [_largest_sum(lengths * reach, k) for k in range(limit + 1)]
         return np.array(sums) * farthest * (1.0 + 1e-9)
     wanted = min(max(limit, 1), max(n - 1, 1))
     values, places, rest = np.zeros((n, wanted)), np.zeros((n, wanted), np.int64), np.zeros(n)
     for at, tile in _tiles(deletions, everything, ones):
         strongest(tile, at, reach, values, places, rest)
-    products = -np.sort(-np.abs(values) * reach[places], axis=1) / np.sqrt(curvature)[:, None]
+    products = -np.sort(-np.abs(values) * reach[places], axis=1)
+    with np.errstate(invalid="ignore"):
+        products = np.where(np.isinf(apiece)[:, None], np.inf, products * apiece[:, None])
     sums = np.cumsum(products, axis=1).max(axis=0)
     moves = np.zeros(limit + 1)
     moves[1:] = sums[np.minimum(np.arange(limit), wanted - 1)]

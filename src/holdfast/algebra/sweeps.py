@@ -117,7 +117,8 @@ class Sweeps:
             steps = state.steps[rows]
             if also is not None:  # as entries of C: a step times its entry is what a row does
                 steps = np.where(np.abs(steps) > _NO_STEP, steps, _NO_STEP)
-                tile = tile + (also.rows[self.units.order[rows]] / steps[:, None]) @ right
+                with np.errstate(over="ignore", invalid="ignore"):
+                    tile = tile + (also.rows[self.units.order[rows]] / steps[:, None]) @ right
             reduce(tile, lag, gone, steps, some, value, tie, *more)
             return value, tie
 

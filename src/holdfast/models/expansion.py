@@ -30,8 +30,11 @@ FEW = 64
 #: the longest rows, looked at each time
 LONGEST = 512
 
-#: what is left out, at most, as a share of the step; it is about a hundredth of that
+#: what may be left out, at most, as a share of the step
 LEFT_OUT = 0.04
+
+#: and what needs no look at all rows to be seen through
+LITTLE = 1e-3
 
 #: rows at a time
 _BLOCK = 4096

@@ -70,7 +70,10 @@ def _largest_bounds(free: Array, fixed: Array, k: int, _: Pair) -> tuple[Array, 
 
 
 def _quantile_bounds(free: Array, fixed: Array, k: int, quantiles: Pair) -> tuple[Array, Array]:
-    """Least: all that goes is outside, some of it below both quantiles; most: between them."""
+    """Least: all that goes is outside, some of it below both quantiles; most: between them.
+
+    Quantiles that meet have no width, and scikit-learn takes 1 for it.
+    """
     ordered = np.sort(np.concatenate([free, fixed])) if fixed.size else free
     least, most = np.zeros(k + 1), np.zeros(k + 1)
     for j in range(k + 1):
@@ -78,6 +81,8 @@ def _quantile_bounds(free: Array, fixed: Array, k: int, quantiles: Pair) -> tupl
             _quantiles_without(ordered, min(j, ordered.size - 1), share) for share in quantiles
         )
         least[j], most[j] = float((high - low).min()), float(high[-1] - low[0])
+        if least[j] < 20 * np.finfo(float).eps:
+            most[j] = max(most[j], 1.0)
     return np.maximum(np.minimum.accumulate(least), 0.0), np.maximum.accumulate(most)
 
 

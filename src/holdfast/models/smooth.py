@@ -40,7 +40,7 @@ from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import HoldfastError
 from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.drift import drift_between, gradient_share, judge
-from holdfast.models.expansion import FEW, LEFT_OUT, MANY, Expansion
+from holdfast.models.expansion import FEW, LEFT_OUT, LITTLE, MANY, Expansion
 from holdfast.models.losses import Loss, Turned
 from holdfast.models.readings import Reading, balanced
 from holdfast.shared_state import quiet
@@ -59,6 +59,13 @@ _CLOSER = 15
 
 #: and how small the last of them is, beside all of them
 _CLOSE = 1e-5
+
+
+#: a last step larger than this share of all of them says that they do not converge
+_FAR_OFF = 2e-4
+
+#: looks at all rows that are worth their time where sums alone do not do
+_LOOKS = 4
 
 
 class SmoothLinearCore(LinearScores, Core):
@@ -395,11 +402,13 @@ class SmoothLinearCore(LinearScores, Core):
         posed = self._posed_without(rows)
         if (near := self._nearly(change, rows, posed)) is not None:
             return near
-        found = change
+        found, moved = change, np.inf
         for closer in itertools.islice(self._chords(change, rows, posed), _CLOSER):
             moved, found = float(np.linalg.norm(closer - found)), closer
             if moved <= _CLOSE * float(np.linalg.norm(found)):
                 break
+        if not moved <= _FAR_OFF * float(np.linalg.norm(found)):  # too far for one Hessian
+            found = self.design.coordinates(self.theta - self._optimum(self.theta, *posed))
         if self.reading.lasso and self._leaves_the_active_set(found, posed):
             estimator = self._estimator_without(rows)
             reading = type(self.reading).of(estimator)
@@ -494,6 +503,19 @@ class SmoothLinearCore(LinearScores, Core):
             step = solve(slopes + self.design.T.T @ (penalty * theta + linear))
             change = change + step
             if np.linalg.norm(step) <= _CLOSE**2 * np.linalg.norm(change) + _STANDSTILL:
+                return self._seen_through(change, rows, posed)
+        return None
+
+    def _seen_through(
+        self, change: Array, rows: Positions, posed: tuple[Array, Array, Array]
+    ) -> Array | None:
+        """What sums say, where they may leave out too much checked with a look at all rows."""
+        assert self._expansion is not None
+        if self._expansion.left_out(change) <= LITTLE:
+            return change
+        for closer in itertools.islice(self._chords(change, rows, posed), _LOOKS):
+            moved, change = float(np.linalg.norm(closer - change)), closer
+            if moved <= _FAR_OFF * float(np.linalg.norm(change)):
                 return change
         return None
 

@@ -94,7 +94,7 @@ class Rescaled:
     def off_margins(self) -> Array:
         """For sets of ``k`` units, least squares: all of it off the margins, (q, budget + 1)."""
         hidden = np.zeros((len(self.lengths), self.budget + 1))
-        if self._form.strength == 0:
+        if self._form.strength == 0 or not self.free.size:
             return hidden
         for k in range(1, self.budget + 1):
             beyond = self._beyond(k)
@@ -230,6 +230,8 @@ class Rescaled:
 
         def bent(m: float) -> float:
             """‖B⁻¹ − I‖ where no score moves further than ``m``."""
+            if not m < FARTHEST:
+                return np.inf
             curved = left / growth(m)
             least = max((1.0 - fall) * curved, curved - self._share * fall)
             highest = np.exp(path.M + m) / growth(m) + self._share * rise

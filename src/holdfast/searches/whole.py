@@ -178,7 +178,7 @@ class WholeAttack(Watched):
         return self._values[key]
 
     def broken(self, units: Sequence[int]) -> int:
-        return int(self.value(units)[0])
+        return int(self._valued(units, None)[0])
 
     def worst_for(self, recourses: Positions) -> list[Positions]:
         inside = self._base.attack
