@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,15 @@ def positive_number(name: str, value: Any) -> None:
     """Refuse what is not a finite number above 0."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < np.inf:
         raise HoldfastError(f"{name} must be a number above 0, got {value!r}")
+
+
+def whole_number(name: str, value: Any, most: int | None = None) -> None:
+    """Refuse what is neither nothing nor a whole number from 1 (to ``most``)."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if value is None or (whole and value >= 1 and (most is None or value <= most)):
+        return
+    said = "from 1" if most is None else f"from 1 to {most}"
+    raise HoldfastError(f"{name} must be a whole number {said}, got {value!r}")
 
 
 def near_name(name: Any, known: Iterable[Any]) -> str:

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import tomllib
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import holdfast as hf
 import mixed
@@ -64,7 +70,7 @@ def test_inferred_defaults_are_shown(tmp_path):
     assert income.high < 1.1 * X["income"].max()
     assert rules.features["savings"] == hf.Feature("up")
     shown = rules.describe()
-    assert shown.loc["age", "why"].startswith("the name speaks")
+    assert shown.loc["age", "why"] == "nobody can change it"
     assert set(shown.index) == {"income", "savings", "cards", "age", "job", "lives", "constant"}
     path = tmp_path / "rules.toml"
     path.write_text(rules.to_toml())
@@ -78,7 +84,7 @@ def test_inferred_defaults_are_shown(tmp_path):
     ("name", "frozen"),
     [
         ("age", True),
-        ("MonthsSinceAge", True),
+        ("MonthsSinceAge", False),
         ("person_sex", True),
         ("race_white", True),
         ("average", False),
@@ -188,3 +194,77 @@ def test_ends_of_ranges_are_shared_or_on_a_grid():
         for end in (low, high):
             near = int(np.sum(np.abs(values - end) <= 1e-9 * scale))
             assert near != 1 or end in (0.0, 1.0, 100.0), (values, low, high)
+
+
+GERMAN = {
+    "personal_status": "frozen",
+    "foreign": "frozen",
+    "credit_history": "frozen",
+    "late_payments": "frozen",
+    "NumInqLast6M": "frozen",
+    "priors_count": "frozen",
+    "months_at_address": "up",
+    "present_residence_since": "up",
+    "MSinceOldestTradeOpen": "up",
+    "zip_code": "frozen",
+    "customer_id": "frozen",
+    "opened_date": "frozen",
+    "number_of_dependents": "frozen",
+    "savings": "any",
+    "loan_amount": "any",
+    "payment_per_month": "any",
+    "income": "any",
+    "utilisation": "any",
+}
+
+
+@pytest.mark.parametrize(("name", "direction"), GERMAN.items())
+def test_what_nobody_should_be_told_to_change_is_not_free(name, direction):
+    values = np.random.default_rng(0).integers(1, 60, 300) / 2.0
+    rules = hf.Actionability.infer(pd.DataFrame({name: values, "other": values + 1.0}))
+    assert rules.features[name].direction == direction
+    assert direction == "any" or rules.reasons[name]
+
+
+def test_categories_ids_and_dates_are_recognised_by_their_cells():
+    n = 240
+    table = pd.DataFrame(
+        {
+            "status": np.resize(["male : single", "female : divorced"], n),
+            "mf": np.resize(["M", "F"], n),
+            "since": np.resize(["A71", "A72"], n),
+            "when": np.resize(["2024-01-31", "2025-12-01"], n),
+            "nr": np.arange(n) + 10_000,
+            "purpose": np.resize(["car", "radio"], n),
+        }
+    )
+    rules = hf.Actionability.infer(table)
+    found = {name: rule.direction for name, rule in rules.features.items()}
+    assert found == {**dict.fromkeys(table.columns, "frozen"), "purpose": "any"}
+    assert "taken for an id" in rules.reasons["nr"]
+    again = hf.Actionability.of(tomllib.loads(rules.to_toml()), table)
+    assert again.features == rules.features
+    assert "# dates" in rules.to_toml()
+
+
+def test_nobody_is_sent_further_than_similar_people_are():
+    rng = np.random.default_rng(0)
+    n = 600
+    group = rng.integers(0, 2, n)
+    X = pd.DataFrame({"group": np.where(group == 1, "big", "small"), "loan": rng.normal(size=n)})
+    X["loan"] = np.where(group == 1, 10_000.0, 1_000.0) * np.exp(0.2 * X["loan"])
+    y = (-X["loan"] / 5_000 + rng.normal(size=n) > -1.0).astype(int)
+    fit = make_pipeline(
+        make_column_transformer((OneHotEncoder(), ["group"]), remainder=StandardScaler()),
+        LogisticRegression(),
+    ).fit(X, y)
+    model = hf.erasable(fit, X, y)
+    people = X[(group == 1).astype(bool)][:40]
+    rules = hf.Actionability.infer(X, group="frozen")
+    assert rules.features["loan"].similar
+    given = hf.find_recourse(model, people, target=1.0, actionability=rules)
+    free = hf.find_recourse(model, people, target=1.0, actionability=rules.updated(loan="any"))
+    assert free.valid.all()
+    assert free.points["loan"].max() < 5_000  # a tenth of what they asked for
+    assert not given.valid.any()
+    assert given.reason.str.contains("infeasible").all()

@@ -203,6 +203,7 @@ def by_overshoot(
             continue
         made = given
         if overshoot != given.overshoot or len(people) < len(given):
+            quickly: Any = {"exact": False} if given.method == "scfe" else {}
             made = find_recourse(
                 model,
                 people,
@@ -212,6 +213,7 @@ def by_overshoot(
                 overshoot,
                 0,
                 cost=given.cost_norm,
+                **quickly,
             )
         if not made.valid.any():
             continue

@@ -146,9 +146,9 @@ def impact(
     >>> found = hf.impact(model, given, erase=[169, 434])
     >>> print(found.headline)
     Honouring 2 requests removes 2 training rows and breaks 41 of 45 promised recourses, \
-confirmed by refitting. 41 of them have an updated recourse, at a median extra cost of 0.121.
+confirmed by refitting. 41 of them have an updated recourse, at a median extra cost of 0.167.
     >>> print(found.broken["now"].iloc[0])
-    lower s5 from 4.8598 to 3.82
+    lower bmi from 32.1 to 32.066; raise s1 from 157 to 188; lower s5 from 4.86 to 4.24
     """
     refuse_other_models(model)
     if not isinstance(given, Recourse):
@@ -370,6 +370,7 @@ def _advice(
     if valid.any():
         start = given.told.iloc[fallen].set_axis(places.index, axis=0).loc[at]
         more = _words(replace(found, people=start), gone, own_start=False)
+        more = [words or "nothing: in round numbers it is the same" for words in more]
         further[at[valid]] = np.array(more, dtype=object)[valid]
         cost = given.space.distance(people.iloc[at[valid]], found.points[valid], given.cost_norm)
         extra[at[valid]] = cost - given.cost.iloc[fallen[at[valid]]].to_numpy()

@@ -20,7 +20,8 @@ from holdfast.models.erasable import ErasableModel
 from holdfast.recourse import METHODS, find_recourse
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.issued import issued_recourse
-from holdfast.recourse.result import Recourse
+from holdfast.recourse.result import PROVEN, Recourse
+from holdfast.recourse.wording import Wording
 from holdfast.report.suppression import FEWEST
 from holdfast.tables import like
 
@@ -44,7 +45,14 @@ def declared_rules(settings: Settings) -> Any:
     return Actionability.from_toml(settings.actionability)
 
 
-def promised(
+def promised(settings: Settings, *rest: Any) -> Recourse:
+    """What people were told, in the words there are for it."""
+    wording = Wording.of(settings.labels)
+    given = _promised(settings, *rest)
+    return given.worded(wording) if wording.terms else given
+
+
+def _promised(
     settings: Settings,
     model: ErasableModel,
     people: Table,
@@ -59,12 +67,7 @@ def promised(
     """What people were told: recourses found now, or issued before and alive."""
     if settings.actionability == "infer":
         rules = Actionability.infer(model.frame)
-        frozen = [str(n) for n, f in rules.features.items() if f.direction == "frozen"]
-        remarks.add(
-            "What people can change was inferred from the table"
-            + (f"; frozen: {', '.join(frozen)}." if frozen else "."),
-            shareable=True,
-        )
+        _say_what_was_inferred(rules, remarks)
     folk = people.X[~belongs_to(people, train, gone)]
     if settings.recourses is not None:
         return _issued(settings, model, folk, rules, target, remarks, about)
@@ -81,6 +84,8 @@ def promised(
         settings.overshoot,
         settings.seed,
         cost=settings.cost,
+        max_changed=settings.max_changed,
+        ways=settings.ways,
         progress=lambda done, total: tell("recourse", done, total),
     )
     if len(given) == 0:
@@ -90,14 +95,51 @@ def promised(
         )
     remarks.add(
         f"{int(given.valid.sum()):,} of {len(given):,} people below the target have a recourse "
-        f"({method}, overshoot {settings.overshoot:g})."
+        f"({', '.join([method, *given.said])}, overshoot {settings.overshoot:g})."
     )
+    _say_who_is_blocked(given, remarks)
     if not given.valid.any():
         raise HoldfastError(
             f"no recourse was found for any of {len(given)} people; the first: "
             f"{given.reason.iloc[0]}"
         )
     return given
+
+
+def _say_who_is_blocked(given: Recourse, remarks: Remarks) -> None:
+    """How many can be promised nothing, and what stands in their way."""
+    proven = int(given.reason.str.startswith(PROVEN).sum())
+    if not proven:
+        return
+    rules = [f"{given.wording.name(name)} ({many:,})" for name, many in given.blocking.items()]
+    remarks.add(
+        f"{proven:,} of {len(given):,} people can be promised nothing: it is proven that no change "
+        "the rules allow reaches the target"
+        + (
+            f". Rules that stand in the way by themselves: {', '.join(rules[:5])}."
+            if rules
+            else "."
+        )
+    )
+
+
+def _say_what_was_inferred(rules: Actionability, remarks: Remarks) -> None:
+    """By direction and reason, which features; nothing that is anybody's value."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, rule in rules.features.items():
+        why = rules.reasons.get(name, "").split(";")[0]
+        said = {"frozen": "stays", "up": "may only rise", "down": "may only fall"}
+        key = (said.get(rule.direction, "may change"), why if rule.direction != "any" else "")
+        groups.setdefault(key, []).append(str(name))
+    lines = [
+        f"{direction}{f' ({why})' if why else ''}: {', '.join(names)}"
+        for (direction, why), names in sorted(groups.items())
+    ]
+    remarks.add(
+        "What people can change was inferred from the table (the command rules writes it down "
+        "for editing). " + "; ".join(lines) + ".",
+        shareable=True,
+    )
 
 
 def _issued(

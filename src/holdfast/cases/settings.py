@@ -16,7 +16,7 @@ from holdfast.tables import read_toml
 
 #: keys that name files; in a TOML file they are relative to it
 PATHS = (
-    *("train", "model_file", "people", "recourses", "erased", "actionability"),
+    *("train", "model_file", "people", "recourses", "erased", "actionability", "labels"),
     *("html", "json_file", "csv", "case_file", "emit", "save_model", "out", "erase_file"),
     "erase_folder",
 )
@@ -60,6 +60,9 @@ class Settings(BaseModel):
     target_probability: float | None = Field(None, gt=0, lt=1)
     target_rule: Literal["fixed", "quantile", "label-quantile"] = "fixed"
     actionability: str = "infer"
+    labels: Path | None = None
+    ways: int = Field(1, ge=1, le=3)
+    max_changed: int | None = Field(None, ge=1)
     erased: Path | None = None
 
     max_deletions: int = Field(14, ge=1)
@@ -129,6 +132,19 @@ def made(options: dict[str, Any], config: Path | None) -> Settings:
     told = {name: value for name, value in options.items() if value not in (None, [], ())}
     if config is not None:
         read = _read(config)
+        for one, other in (("model", "model_file"), ("model_file", "model")):
+            if one in told:  # an option wins, also over the other way of saying it
+                read.pop(other, None)
+                if one == "model_file":
+                    read.pop("parameters", None)
+        for one, other in (
+            ("target", "target_probability"),
+            ("target_probability", "target"),
+            ("method", "recourses"),
+            ("recourses", "method"),
+        ):
+            if one in told:
+                read.pop(other, None)
         if "erase" in told:  # words of the command line are looked for where it was typed
             read.pop("erase_folder", None)
         told = {**read, **told}
@@ -239,6 +255,9 @@ model = "logistic"           # fit it: linear, ridge, logistic, ntk, lssvm, mlp,
 # target_probability = 0.5   # instead of target
 # target_rule = "quantile"   # it is one of the scores (or "label-quantile"), and moves with refits
 # actionability = "infer"    # what people can change: a TOML file, "infer" or "none"
+# labels = "labels.toml"     # your words for columns, units and codes
+# max_changed = 3            # how many things may change at once
+# ways = 3                   # ways for everybody: cheapest, fewest changes, different features
 # erased = "erased.txt"      # ids whose erasure was honoured already
 
 max_deletions = 14

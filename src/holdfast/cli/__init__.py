@@ -19,6 +19,13 @@ from holdfast.cli.options import (
     RECOURSE,
     TABLE,
     Config,
+    Decimal,
+    Delimiter,
+    Drop,
+    Id,
+    Label,
+    Subject,
+    Text,
     taking,
 )
 from holdfast.cli.stops import STOP, keep_libraries_quiet, leave_stdout, open_what_is_closed
@@ -121,6 +128,30 @@ def harden(
     from holdfast.cli.commands import run_harden
 
     raise typer.Exit(run_harden(_told(options), config))
+
+
+@app.command()
+def rules(
+    table: Annotated[Path, typer.Argument(help="The training table.", show_default=False)],
+    label: Label = None,
+    id: Id = None,
+    subject: Subject = None,
+    drop: Drop = None,
+    text: Text = None,
+    delimiter: Delimiter = None,
+    decimal: Decimal = None,
+) -> None:
+    """What may people change? As inferred from a table, with the reasons, for editing.
+
+    Example:
+
+    - `holdfast rules loans.csv --label repaid > rules.toml`, then
+      `holdfast audit ... --actionability rules.toml`
+    """
+    from holdfast.cli.commands import run_rules
+
+    options = {"label": label, "id": id, "subject": subject, "drop": drop, "text": text}
+    raise typer.Exit(run_rules(table, {**options, "delimiter": delimiter, "decimal": decimal}))
 
 
 @app.command()

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.arguments import near_name
 from holdfast.cases.issuing import check_promises_out, write_promises
 from holdfast.cases.loading import Case, load_case
 from holdfast.cases.running import audit_case, check_audit, check_harden, harden_case
@@ -216,15 +217,45 @@ def run_recourse(options: dict[str, Any], config: Path | None) -> int:
     console, words = screen.out(), fine.in_words()
     with Outputs() as out:
         if settings.out is not None:
-            write_promises(fine.points, settings, out)
+            write_promises(fine.told, settings, out)
         with screen.reading():
             screen.remarks([] if settings.quiet else case.about.notes)
-            for name, said in words.head(20).items():
-                console.print(f"{one_line(str(name))}: {one_line(said)}", markup=False)
+            shown = set(words.head(20).index)
+            for person, way, said, _ in fine.in_ways().itertuples(index=False):
+                if person in shown:
+                    kind = f" ({way})" if fine.ways else ""
+                    console.print(f"{one_line(str(person))}{kind}: {one_line(said)}", markup=False)
             if len(words) > 20:
                 hint = "" if settings.out else ": add --out"
                 console.print(f"... and {len(words) - 20} more{hint}")
     screen.places({PROMISES: settings.out})
+    return 0
+
+
+def run_rules(table: Path, options: dict[str, Any]) -> int:
+    """What people can change, as inferred, as a TOML file for editing."""
+    from holdfast.recourse.actionability import Actionability
+    from holdfast.tables import read_table, typed
+
+    apart = [options[name] for name in ("label", "id", "subject") if options.get(name)]
+    text = [*(options.get("text") or []), *apart[1:]]
+    delimiter, decimal = options.get("delimiter") or ",", options.get("decimal") or "."
+    raw = read_table(table, text, delimiter, decimal)
+    for name in [*apart, *(options.get("drop") or [])]:
+        if name not in raw.columns:
+            known = near_name(name, raw.columns)
+            raise HoldfastError(f"{str(table)!r} has no column {name!r}{known}")
+    X = typed(raw.drop(columns=[*apart, *(options.get("drop") or [])]), str(table), text)
+    rules = Actionability.infer(X)
+    head = [
+        f"# What people can change, inferred from {one_line(table.name)}. Edit it, then pass it",
+        "# with --actionability. A change is: direction = any, up, down or frozen; low and high;",
+        "# step; integer; allowed = [categories]; similar = true: no further than similar people.",
+        "",
+    ]
+    print("\n".join(head) + rules.to_toml(), end="")
+    if not apart:
+        screen.note("no --label was named: the label is among the features here")
     return 0
 
 

@@ -134,6 +134,24 @@ ActionabilityFile = Annotated[
         help="What people can change: a TOML file, 'infer' (default) or 'none'.",
     ),
 ]
+LabelsFile = Annotated[
+    Path | None,
+    option(
+        "--labels", panel=PROMISES, help="Your words for columns, units and codes: a TOML file."
+    ),
+]
+Ways = Annotated[
+    int | None,
+    option(
+        "--ways",
+        panel=PROMISES,
+        help="Ways for everybody, up to 3: cheapest, fewest changes, different features.",
+    ),
+]
+MaxChanged = Annotated[
+    int | None,
+    option("--max-changed", panel=PROMISES, help="How many things may change at once."),
+]
 Survive = Annotated[
     int | None,
     option("--survive", panel=WORK, help="What makes recourse survive so many erasures?"),
@@ -198,6 +216,8 @@ PEOPLE = {
     "target": Target,
     "target_probability": TargetProbability,
     "actionability": ActionabilityFile,
+    "labels": LabelsFile,
+    "max_changed": MaxChanged,
 }
 #: promises made before
 PROMISED = {
@@ -319,6 +339,7 @@ HARDEN = {
 }
 #: what only ``recourse`` is told
 RECOURSE = {
+    "ways": Ways,
     "seed": Seed,
     "out": Annotated[
         Path | None, option("--out", panel=OUTPUT, help="PERSONAL DATA: a CSV file, mode 0600.")

@@ -18,6 +18,7 @@ from holdfast.arguments import (
     finite_score,
     generator_of,
     refuse_unknown_options,
+    whole_number,
 )
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
@@ -26,11 +27,19 @@ from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.actionable import actionable
 from holdfast.recourse.cem import cem
 from holdfast.recourse.dice import dice, dice_random
+from holdfast.recourse.figures import rounded_away
 from holdfast.recourse.growing_spheres import growing_spheres
 from holdfast.recourse.problem import Problem, make_problem
-from holdfast.recourse.result import Recourse, rounded_away, series
+from holdfast.recourse.result import PROVEN, Recourse, series
 from holdfast.recourse.scfe import scfe
 from holdfast.recourse.space import Space
+from holdfast.recourse.ways import other_ways, solved
+
+#: digits of a change that are shown, and parts of the last one, from coarse to fine
+ROUNDED = ((1, 1), (1, 2), (1, 5), (2, 1), (2, 2), (2, 5), (3, 1))
+
+#: what rounding may add to the cost of a change
+DEARER = 0.05
 
 #: a method takes a problem, a random generator and its options, and returns coordinates (q, m)
 METHODS: dict[str, Callable[..., Any]] = {
@@ -54,6 +63,8 @@ def find_recourse(
     *,
     target_probability: float | None = None,
     cost: str = "l1",
+    max_changed: int | None = None,
+    ways: int = 1,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Recourse:
@@ -85,6 +96,11 @@ def find_recourse(
         Instead of ``target``, for models with probabilities.
     cost : {"l1", "l2"}
         How changes add up; each is weighted by the actionability's cost weights.
+    max_changed : int, optional
+        How many things may change at once.
+    ways : {1, 2, 3}
+        Several ways for everybody, as far as there are: besides the cheapest the one with the
+        fewest changes, and one that changes other things (``given.ways``).
     progress : callable, optional
         Called with ``(done, total)`` people.
     **options
@@ -106,7 +122,7 @@ def find_recourse(
     >>> given
     <Recourse scfe, 228 people, 228 valid, target -150 + 0.01 deviations>
     >>> print(given.in_words()[0])
-    lower s5 from 4.8598 to 4.032
+    raise s1 from 157 to 172; lower s5 from 4.86 to 4.24
     """
     check_settings(model, overshoot, cost)
     if progress is not None and not callable(progress):
@@ -117,7 +133,10 @@ def find_recourse(
     if find in METHODS.values():
         refuse_unknown_options(find, options, name)
         check_option_values(find, options)
+    for setting, value, most in (("max_changed", max_changed, None), ("ways", ways, 3)):
+        whole_number(setting, value, most)
     problem, known, above = posed(model, people, target, actionability, overshoot, cost)
+    problem = replace(problem, most=max_changed)
     able = np.flatnonzero(known == "")
     Z = problem.factual.copy()
     if able.size:
@@ -126,22 +145,32 @@ def find_recourse(
             remarks={},
             progress=_reporter(progress, len(problem), able.size),
         )
-        Z[able] = _coordinates(find(some, rng, **options), some, name)
+
+        def solve(fewer: Problem) -> Array:
+            return _coordinates(find(fewer, rng, **options), fewer, name)
+
+        Z[able] = solved(some, solve, find in (scfe, actionable))
         problem.remarks.update({int(able[i]): said for i, said in some.remarks.items()})
+        problem.said.extend(some.said)
     if progress is not None and len(problem):
         progress(len(problem), len(problem))
-    points = problem.table(Z)
-    return checked(
-        problem,
-        Z,
-        points,
-        known.tolist(),
-        target,
-        float(np.min(overshoot)),
-        above,
-        name,
-        unfound="no valid point found",
-    )
+
+    def handed_over(way: Problem, Z: Array) -> Recourse:
+        return checked(
+            *(way, Z, way.table(Z), known.tolist(), target, float(np.min(overshoot)), above, name),
+            unfound="no valid point found",
+        )
+
+    given = handed_over(problem, Z)
+    if ways > 1 and able.size:
+        others = other_ways(some, Z[able], given.valid.to_numpy()[able], solve, ways - 1)
+        found = {}
+        for words, points in others.items():
+            every = problem.factual.copy()
+            every[able] = points
+            found[words] = handed_over(problem, every)
+        given = replace(given, ways=found)
+    return given
 
 
 def posed(
@@ -218,23 +247,42 @@ def checked(
         cost_norm=problem.norm,
         space=problem.space,
         told=_told(problem, Z, points, valid),
+        said=tuple(dict.fromkeys(problem.said)),
+        blocking=_blocking(problem, reasons),
         without_recourse=without_recourse,
     )
 
 
+def _blocking(problem: Problem, reasons: list[str]) -> dict[Any, int]:
+    """How many of those without any recourse each rule alone stands in the way of."""
+    hopeless = np.flatnonzero([reason.startswith(PROVEN) for reason in reasons])
+    counts = problem.take(hopeless).blocking().sum(axis=0) if hopeless.size else []
+    names = [c.name for c in problem.space.coordinates]
+    found = {name: int(count) for name, count in zip(names, counts, strict=False) if count}
+    return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+
+
 def _told(problem: Problem, Z: Array, points: pd.DataFrame, valid: Any) -> pd.DataFrame:
-    """The points with their numbers rounded for reading, where the rounded point does as well."""
-    rows = np.flatnonzero(valid)
-    some, exact = problem.take(rows), Z[rows]
-    if rows.size == 0:
-        return points
-    loose = some.space.number & (some.space.step == 0)
-    short = np.where(loose, rounded_away(some.factual, exact), exact)
-    table = _as_given(some.table(short), some)
-    fine = np.array([not words for words in some.violations(short)], dtype=bool)
-    fine &= problem.model.scores(table) >= some.goal
-    told = points.copy()
-    told.iloc[rows[fine]] = table.iloc[np.flatnonzero(fine)]
+    """The points with their numbers rounded for reading, as far as that does as well.
+
+    From coarse to fine: the first that is allowed, reaches the goal and costs little more.
+    """
+    told, left = points.copy(), np.flatnonzero(valid)
+    steps = np.array([c.rule.step is not None for c in problem.space.coordinates], dtype=bool)
+    loose = problem.space.number & ~steps
+    if not loose.any():
+        return told
+    for digits, part in ROUNDED:
+        if left.size == 0:
+            break
+        some = problem.take(left)
+        short = np.where(loose, rounded_away(some.factual, Z[left], digits, part), Z[left])
+        table = _as_given(some.table(short), some)
+        fine = np.array([not words for words in some.violations(short)], dtype=bool)
+        fine &= some.cost(short) <= (1.0 + DEARER) * some.cost(Z[left])
+        fine &= problem.model.scores(table) >= some.goal
+        told.iloc[left[fine]] = table.iloc[np.flatnonzero(fine)]
+        left = left[~fine]
     return told
 
 

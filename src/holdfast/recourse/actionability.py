@@ -14,6 +14,7 @@ import pandas as pd
 from holdfast.arguments import near_name
 from holdfast.errors import HoldfastError
 from holdfast.models.training import table as checked_table
+from holdfast.recourse.figures import in_figures
 from holdfast.recourse.inference import inferred, one_hot_groups
 from holdfast.recourse.rules import Feature, Link, refuse_unknown
 from holdfast.tables import read_toml
@@ -126,8 +127,10 @@ class Actionability:
         """Sensible defaults from a table; :meth:`describe` shows them, with the reasons.
 
         Whole-number columns stay whole, 0/1 columns that share a prefix and sum to 1 stay
-        one-hot, every number stays within the range seen, constant columns and those whose name
-        speaks of age, sex, race and the like are frozen.
+        one-hot, every number stays within the range seen and no further than similar people are.
+        Constant columns, ids and dates are frozen, and so is what nobody can change or should be
+        told to: age, sex, race, family, where somebody lives, what happened in the past. How long
+        something has lasted may only rise (:mod:`holdfast.recourse.columns`).
 
         Parameters
         ----------
@@ -142,9 +145,9 @@ class Actionability:
         >>> table = pd.DataFrame({"age": [31, 52, 40], "savings": [10.5, 220.0, 4.25]})
         >>> rules = hf.Actionability.infer(table, savings="up")
         >>> print(rules.describe()[["direction", "why"]].to_string())
-                direction                                             why
-        age        frozen  the name speaks of something nobody can change
-        savings        up                                        declared
+                direction                   why
+        age        frozen  nobody can change it
+        savings        up              declared
         """
         table = checked_table(X, "the table")
         if not isinstance(table, pd.DataFrame):
@@ -192,6 +195,9 @@ class Actionability:
         for name, feature in self.features.items():
             said = _settings(feature)
             said["whole"] = "yes" if said.pop("integer", False) else None
+            for key in ("low", "high"):
+                if key in said:
+                    said[key] = in_figures(said[key])
             if "allowed" in said:
                 said["allowed"] = ", ".join(map(str, said["allowed"]))
             if name in self.one_hot:
@@ -202,16 +208,19 @@ class Actionability:
             rows.setdefault(
                 name, {"direction": "any", "one of": ", ".join(map(str, columns)), "why": why}
             )
-        order = ["direction", "low", "high", "step", "whole", "allowed", "one of", "cost", "why"]
+        order = ["direction", "low", "high", "step", "whole", "allowed", "one of", "cost"]
+        order.append("why")
         frame = pd.DataFrame.from_dict(rows, orient="index")
         shown = [c for c in order if c in frame.columns and frame[c].notna().any()]
         return frame[shown].astype(object).where(frame[shown].notna(), "")
 
     def to_toml(self) -> str:
-        """The same as the text of a TOML file."""
+        """The same as the text of a TOML file; what was inferred has its reason as a comment."""
         lines = [f"weights = {json.dumps(self.weights)}"]
         for name, feature in self.features.items():
-            lines += ["", f"[features.{_toml(str(name))}]"]
+            why = self.reasons.get(name)
+            lines += ["", *([f"# {' '.join(why.split())}"] if why else [])]
+            lines += [f"[features.{_toml(str(name))}]"]
             lines += [f"{key} = {_toml(value)}" for key, value in _settings(feature).items()]
         if self.one_hot:
             lines += ["", "[one_hot]"]

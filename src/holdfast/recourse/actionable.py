@@ -21,39 +21,39 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from holdfast.algebra.rows import Array, Mask
-from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.errors import HoldfastError
 from holdfast.recourse.cheapest import cheapest_change
 from holdfast.recourse.problem import Affine, Problem
+from holdfast.recourse.trees import TreeProgram
 
+#: people whose program is solved where another method would do, and variables of each, at most
+PROGRAMS, WIDEST = 300, 400
 #: links one person's program may have: each doubles the number of programs
 MOST_LINKS = 8
+#: how far a number that nothing bounds goes at most, where few may change: in typical deviations
+_FAR = 1e4
 #: how far past the goal the solver is asked to go, in deviations: its tolerance may leave it short
 NUDGES = (1e-9, 1e-7, 1e-6, 1e-5)
 
 
 def actionable(problem: Problem, rng: np.random.Generator, time_limit: float = 60.0) -> Array:
-    """The cheapest recourse there is; people without one keep their own values.
+    """The cheapest recourse there is, for linear scores and trees; without one, their own values.
 
     Parameters
     ----------
     time_limit : float
         Seconds per person, after which the best solution so far is taken.
     """
-    if problem.affine is None:
-        raise UnsupportedModelError(
-            "method='actionable' needs a score that is linear in the columns (linear, ridge or "
-            "logistic regression, behind scalers and one-hot encoders at most). For this model "
-            "use 'scfe' or 'growing-spheres'"
-        )
     if problem.norm != "l1":
         raise HoldfastError("method='actionable' minimises the weighted ℓ1 cost: pass cost='l1'")
     if len(problem.space.links) > MOST_LINKS:
         raise HoldfastError(
             f"method='actionable' takes at most {MOST_LINKS} links, got {len(problem.space.links)}"
         )
+    if problem.affine is None:
+        return _by_trees(problem, time_limit)
     gap = problem.goal - problem.scores(problem.factual)
-    grids = bool(np.any(problem.space.number & (problem.space.step > 0)))
-    if not (grids or problem.allowed or problem.space.links):
+    if closed(problem):
         hair = 1e-9 * (problem.unit + abs(problem.goal))
         low, high = problem.low - problem.factual, problem.high - problem.factual
         slopes = np.broadcast_to(problem.affine.slopes, low.shape)
@@ -66,6 +66,30 @@ def actionable(problem: Problem, rng: np.random.Generator, time_limit: float = 6
             problem.remarks[i] = remark
         problem.progress(i + 1)
     return Z
+
+
+def _by_trees(problem: Problem, time_limit: float) -> Array:
+    program, Z = TreeProgram(problem), problem.factual.copy()
+    for i in range(len(problem)):
+        Z[i], remark = program.cheapest(problem.take(np.array([i])), time_limit)
+        if remark:
+            problem.remarks[i] = remark
+        problem.progress(i + 1)
+    return Z
+
+
+def closed(problem: Problem) -> bool:
+    """Whether the program has a closed form."""
+    grids = bool(np.any(problem.space.number & (problem.space.step > 0)))
+    return not (grids or problem.allowed or problem.space.links or problem.most is not None)
+
+
+def affordable(problem: Problem) -> bool:
+    """Whether the program is one that is worth solving for everybody."""
+    space = problem.space
+    width = 3 * int(space.number.sum()) + sum(m.shape[1] for m in problem.allowed.values())
+    few = len(space.links) <= MOST_LINKS and width <= WIDEST
+    return problem.affine is not None and problem.norm == "l1" and few
 
 
 def _cheapest(one: Problem, gap: float, time_limit: float) -> tuple[Array, str]:
@@ -110,7 +134,8 @@ def program(
     """The optimum of one program (``None``: it has none), and whether there was time to prove it.
 
     Every linear score in ``demands`` is to rise by its gap. Variables: rises, falls (in units of
-    cost), grid places, then the categories of each choice.
+    cost), grid places, the categories of each choice; where few things may change, for every
+    number whether it does.
     """
     space = one.space
     x, low, high = one.factual[0], one.low[0], one.high[0]
@@ -121,6 +146,8 @@ def program(
     for k, mask in one.allowed.items():
         starts[k] = width
         width += mask.shape[1]
+    moves = width
+    width += 0 if one.most is None else r
     position = {k: p for p, k in enumerate(numbers.tolist())}
     cost, lower, upper = np.zeros(width), np.zeros(width), np.full(width, np.inf)
     whole = np.zeros(width)
@@ -177,6 +204,9 @@ def program(
         follow[[t, r + t]] = np.sign(by) / w[t], -np.sign(by) / w[t]
         follow[trigger] -= abs(by) / (weight[when] if code < 0 else 1.0)
         rows.append((follow, 0.0, np.inf))
+    if one.most is not None:
+        rows += _few_changes(one, upper, moves, starts)
+        whole[moves:], upper[moves:] = 1, 1.0
     matrix, least, most = (np.array(part) for part in zip(*rows, strict=True))
     solved = milp(
         cost,
@@ -198,3 +228,31 @@ def program(
     tidy = np.abs(Z - x) <= 1e-12 * (1.0 + np.abs(x))
     Z = np.where(tidy & space.number, x, Z)
     return one.linked(one.clipped(Z[None]))[0], in_time
+
+
+def _few_changes(
+    one: Problem, upper: Array, moves: int, starts: dict[int, int]
+) -> list[tuple[Array, float, float]]:
+    """At most so many numbers and choices change.
+
+    A number's rise and fall are bounded by how far it may go; what nothing bounds, by far more than
+    anybody would be asked for.
+    """
+    rows, width = [], upper.size
+    r = width - moves
+    far = np.where(np.isfinite(upper[: 2 * r]), upper[: 2 * r], _FAR)
+    upper[: 2 * r] = far
+    for p in range(r):
+        either = np.zeros(width)
+        either[[p, r + p, moves + p]] = 1.0, 1.0, -max(far[p], far[r + p], 1e-12)
+        rows.append((either, -np.inf, 0.0))
+    total = np.zeros(width)
+    total[moves:] = 1.0
+    switched = 0
+    for k, start in starts.items():
+        if not one.kept[0, k]:
+            total[start + int(one.factual[0, k])] = -1.0  # a choice that stays does not count
+            switched += 1
+    assert one.most is not None
+    rows.append((total, -np.inf, float(one.most - switched)))
+    return rows

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from holdfast.algebra.rows import Array
+from holdfast.recourse.columns import kind_of
 from holdfast.recourse.rules import Feature
+
+#: rows from which somebody has similar people
+SIMILAR_FROM = 100
 
 #: so many rows at one value, or beyond it, and it is nobody's in particular
 ENOUGH = 10
-
-#: words in a column's name that make an inferred feature frozen: nobody is told to change these
-IMMUTABLE = {
-    *("age", "birth", "birthdate", "birthday", "born", "dob", "disability", "ethnic", "ethnicity"),
-    *("gender", "nationality", "race", "religion", "sex"),
-}
 
 
 def is_category(column: pd.Series) -> bool:
@@ -55,22 +52,25 @@ def one_hot_groups(table: pd.DataFrame) -> dict[str, list[Any]]:
 
 def inferred(name: Any, column: pd.Series, grouped: bool) -> tuple[Feature, str]:
     """A feature's rule, and why."""
-    immutable = bool(IMMUTABLE.intersection(_words(str(name))))
-    direction = "frozen" if immutable else "any"
-    why = ["the name speaks of something nobody can change"] if immutable else []
-    if grouped:
-        return Feature(direction), "; ".join([*why, "0/1 columns that sum to 1"])
-    if is_category(column):
-        return Feature(direction), "; ".join([*why, "categories"])
+    category = grouped or is_category(column)
+    direction, reason = kind_of(name, column, category)
+    why = [reason] if reason else []
+    if category:
+        said = "0/1 columns that sum to 1" if grouped else "categories"
+        return Feature(direction), "; ".join([*why, said])
     values = pd.to_numeric(column, errors="coerce").dropna()
     if values.nunique() <= 1:
         return Feature("frozen"), "the same for everybody"
-    whole = bool((values % 1 == 0).all())
-    if immutable:
+    if direction == "frozen":
         return Feature("frozen"), why[0]
+    whole = bool((values % 1 == 0).all())
     low, high = range_of(values.to_numpy(dtype=float), whole)
     said = "whole numbers in the range seen, rounded" if whole else "the range seen, rounded"
-    return Feature("any", low, high, integer=whole, widen=True), said
+    similar = len(values) >= SIMILAR_FROM
+    if similar:
+        said += "; no further than similar people are"
+    rule = Feature(direction, low, high, integer=whole, widen=True, similar=similar)
+    return rule, "; ".join([*why, said])
 
 
 def range_of(values: Array, whole: bool) -> tuple[float, float]:
@@ -122,11 +122,16 @@ def range_of(values: Array, whole: bool) -> tuple[float, float]:
 
 def near(value: float, values: Array) -> float:
     """A value to about a hundredth of the spread of some: none of them, as a rule."""
+    return float(all_near(np.array([value]), values)[0])
+
+
+def all_near(some: Array, values: Array) -> Array:
+    """The same of several values."""
     spread = float(np.subtract(*np.quantile(values, [0.9, 0.1]))) or float(np.ptp(values))
     if not 1e-300 < spread < np.inf:
-        return value
+        return some
     step, digits = _grid(spread / 100)
-    return float(round(np.round(value / step) * step, digits))
+    return np.asarray(np.round(np.round(some / step) * step, digits))
 
 
 def _grid(about: float) -> tuple[float, int]:
@@ -134,10 +139,3 @@ def _grid(about: float) -> tuple[float, int]:
     power = math.floor(math.log10(about))
     lead = max(m for m in (1, 2, 5) if m * 10.0**power <= about * (1 + 1e-9))
     return round(lead * 10.0**power, max(0, -power)), max(0, -power)
-
-
-def _words(name: str) -> list[str]:
-    """The words of a column's name: snake_case, camelCase, spaces and dots apart."""
-    ends = [0, *(m.start() for m in re.finditer(r"(?<=[a-z])(?=[A-Z])", name)), len(name)]
-    parts = " ".join(name[a:b] for a, b in pairwise(ends))
-    return [word for word in re.split(r"[^A-Za-z]+", parts.lower()) if word]

@@ -12,6 +12,7 @@ import pandas as pd
 from holdfast.algebra.rows import Array, Mask, Positions
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.erasable import ErasableModel
+from holdfast.recourse.similar import similar_ranges
 from holdfast.recourse.space import Space
 
 #: how far beside its grid a value may lie, in steps: rounding, nothing else
@@ -51,8 +52,12 @@ class Problem:
     unit : float
         A standard deviation of the training scores, the unit of every tolerance.
     norm : {"l1", "l2"}
+    most : int, optional
+        How many things may change at once.
     remarks : dict
         For a method to fill: what is to be said about the person at a position.
+    said : list
+        Likewise: how it was done, where there is a choice.
     progress : callable
         ``progress(done)``; to be told how many people are done.
     """
@@ -70,7 +75,9 @@ class Problem:
     unit: float
     norm: str = "l1"
     affine: Affine | None = None
+    most: int | None = None
     remarks: dict[int, str] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
     progress: Callable[[int], None] = field(default=lambda done: None, repr=False)
 
     def __len__(self) -> int:
@@ -89,6 +96,23 @@ class Problem:
             allowed={k: mask[rows] for k, mask in self.allowed.items()},
             goal=self.goal[rows],
         )
+
+    def holding(self, held: Mask) -> Problem:
+        """The same with some coordinates of each person, (q, m), staying as they are."""
+        low = np.where(held & self.space.number, self.factual, self.low)
+        high = np.where(held & self.space.number, self.factual, self.high)
+        allowed = {}
+        for k, mask in self.allowed.items():
+            own = np.zeros_like(mask)
+            own[np.arange(len(own)), self.factual[:, k].astype(np.intp)] = True
+            allowed[k] = np.where(held[:, [k]], own, mask)
+        return replace(self, low=low, high=high, allowed=allowed)
+
+    def changed(self, Z: Array) -> Mask:
+        """What differs from the people's own, (q, m)."""
+        near = 1e-9 * (1.0 + np.abs(self.factual)) * self.space.number
+        found: Mask = np.abs(Z - self.factual) > near
+        return found
 
     # what the model says -------------------------------------------------------------------
 
@@ -225,6 +249,8 @@ class Problem:
             least = abs(by) * rise - slack[:, then] * (1.0 + abs(by))
             a, b = (self.space.coordinates[j].name for j in (when, then))
             say((rise > slack[:, when]) & (moved < least), f"{b} does not follow {a} as linked")
+        if self.most is not None:
+            say(self.changed(Z).sum(axis=1) > self.most, f"more than {self.most} things change")
         return found
 
     def hopeless(self) -> list[str]:
@@ -245,6 +271,35 @@ class Problem:
                 f"{self.goal[i]:.6g} needed"
             )
         return found
+
+    def blocking(self) -> Mask:
+        """Which rules stand between people and the goal, (q, m): without that one they reach it.
+
+        For linear scores, each number being allowed what the training table has of it.
+        """
+        found = np.zeros(self.factual.shape, dtype=bool)
+        if self.affine is None or not len(self):
+            return found
+        best, g = self.best_score(), self.affine.slopes
+        rows, unknown, _ = self.space.encoded(self.model.frame)
+        for k, c in enumerate(self.space.coordinates):
+            own = self.factual[:, k]
+            if c.categories is None:
+                values = rows[~unknown[:, k], k]
+                if not values.size or g[k] == 0:
+                    continue
+                ends = np.array([values.min(), values.max()])
+                with np.errstate(invalid="ignore"):
+                    now = np.maximum(g[k] * (self.low[:, k] - own), g[k] * (self.high[:, k] - own))
+                    then = (g[k] * (ends[:, None] - own)).max(axis=0)
+            else:
+                values, codes = self.affine.values[k], own.astype(np.intp)
+                now = np.where(self.allowed[k], values, -np.inf).max(axis=1) - values[codes]
+                then = values.max() - values[codes]
+            with np.errstate(invalid="ignore"):  # a range with no end, or none at all
+                reached = best - now + np.maximum(then, now) >= self.goal
+            found[:, k] = ~self.kept[:, k] & reached
+        return found & (best < self.goal)[:, None]
 
     def _no_room(self, i: int, k: int) -> str:
         c, own = self.space.coordinates[k], self.factual[i, k]
@@ -298,7 +353,7 @@ def make_problem(
     Only those at the positions ``usable`` have rows the model can score.
     """
     factual, kept = coordinates
-    low, high, anchor = _bounds(space, factual, kept)
+    low, high, anchor = _bounds(space, factual, kept, model.frame)
     allowed = {}
     for k, c in enumerate(space.coordinates):
         if c.categories is None:
@@ -319,8 +374,11 @@ def make_problem(
     return replace(problem, affine=_affine(problem.take(usable)))
 
 
-def _bounds(space: Space, factual: Array, kept: Mask) -> tuple[Array, Array, Array]:
+def _bounds(
+    space: Space, factual: Array, kept: Mask, X: pd.DataFrame
+) -> tuple[Array, Array, Array]:
     low, high = np.full(factual.shape, -np.inf), np.full(factual.shape, np.inf)
+    least, most = similar_ranges(space, X, factual, kept)
     anchor = np.zeros(factual.shape)
     for k, c in enumerate(space.coordinates):
         own, rule = factual[:, k], c.rule
@@ -328,6 +386,10 @@ def _bounds(space: Space, factual: Array, kept: Mask) -> tuple[Array, Array, Arr
             low[:, k] = rule.low
         if rule.high is not None:
             high[:, k] = rule.high
+        low[:, k], high[:, k] = (
+            np.maximum(low[:, k], least[:, k]),
+            np.minimum(high[:, k], most[:, k]),
+        )
         if rule.widen:
             low[:, k], high[:, k] = np.minimum(low[:, k], own), np.maximum(high[:, k], own)
         if rule.direction in ("up", "frozen"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,6 +12,10 @@ import pandas as pd
 from holdfast.algebra.rows import Array
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.space import Space
+from holdfast.recourse.wording import Wording
+
+#: how the reason begins of those who provably have no recourse
+PROVEN = "infeasible"
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,14 @@ class Recourse:
     cost_norm : {"l1", "l2"}
     actionability : Actionability
         What was respected.
+    blocking : dict
+        By feature, how many of those who provably have no recourse would have one without that
+        rule.
+    said : tuple of str
+        How it was found, where there was a choice.
+    ways : dict of Recourse
+        Other ways for the same people, by what they are ("fewest changes", "different features");
+        not valid where there is none, or none that differs.
     """
 
     points: pd.DataFrame
@@ -61,6 +74,10 @@ class Recourse:
     space: Space = field(repr=False)
     told: pd.DataFrame = field(repr=False)
     without_recourse: int = 0
+    wording: Wording = field(default_factory=Wording, repr=False)
+    said: tuple[str, ...] = ()
+    blocking: Mapping[Any, int] = field(default_factory=dict, repr=False)
+    ways: Mapping[str, Recourse] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.points)
@@ -94,14 +111,23 @@ class Recourse:
     def take(self, rows: Any) -> Recourse:
         """The same for some people, by position."""
         per_person = ("points", "people", "valid", "reason", "remark", "score", "cost", "told")
-        return replace(self, **{name: getattr(self, name).iloc[rows] for name in per_person})
+        ways = {name: way.take(rows) for name, way in self.ways.items()}
+        some = {name: getattr(self, name).iloc[rows] for name in per_person}
+        return replace(self, ways=ways, **some)
+
+    def worded(self, labels: Any) -> Recourse:
+        """The same in other words: a file of labels, or a mapping (:class:`Wording`)."""
+        wording = Wording.of(labels)
+        wording.refuse_unknown(c.name for c in self.space.coordinates)
+        ways = {name: way.worded(wording) for name, way in self.ways.items()}
+        return replace(self, wording=wording, ways=ways)
 
     def renamed(self, index: pd.Index) -> Recourse:
         """The same with other names for the people."""
         per_person = ("points", "people", "valid", "reason", "remark", "score", "cost", "told")
-        return replace(
-            self, **{name: getattr(self, name).set_axis(index, axis=0) for name in per_person}
-        )
+        ways = {name: way.renamed(index) for name, way in self.ways.items()}
+        named = {name: getattr(self, name).set_axis(index, axis=0) for name in per_person}
+        return replace(self, ways=ways, **named)
 
     def with_rows(self, rows: Any, other: Recourse) -> Recourse:
         """The same with the recourses of some people, by position, taken from another."""
@@ -122,9 +148,10 @@ class Recourse:
     def in_words(self) -> pd.Series:
         """What each person must change, as one sentence; or why there is no recourse.
 
-        Numbers are rounded away from the person's own value, to three digits of the change, and
-        the rounded point is checked like the point itself; where it would not do, the numbers are
-        shown in full. ``told`` has the values in the words.
+        Numbers are rounded away from the person's own value as far as that costs little, and the
+        rounded point is checked like the point itself; where it would not do, the numbers are
+        shown in full. ``told`` has the values in the words, :meth:`worded` takes a lender's own
+        words for columns and codes.
         """
         said: list[list[str]] = [[] for _ in range(len(self))]
         for line in self.lines():
@@ -135,6 +162,35 @@ class Recourse:
         ]
         return series(words, "in_words", self.people.index).astype(object)
 
+    def in_ways(self) -> pd.DataFrame:
+        """Every way of everybody who has one: person, way, in words, and what it costs."""
+        lines = []
+        for name, way in {"cheapest": self, **self.ways}.items():
+            words, valid = way.in_words(), way.valid.to_numpy()
+            for i in np.flatnonzero(valid).tolist():
+                lines.append(
+                    (i, self.people.index[i], name, words.iloc[i], float(way.cost.iloc[i]))
+                )
+        lines.sort(key=lambda line: line[0])
+        columns = ["person", "way", "in_words", "cost"]
+        return pd.DataFrame([line[1:] for line in lines], columns=columns)
+
+    def blocked(self) -> pd.DataFrame:
+        """How many people can be promised nothing, proven and not; and which rules block them.
+
+        A line per rule: without that one rule, so many of them would reach the target. Linear
+        scores only; others have the first two lines.
+        """
+        bad = self.reason[~self.valid]
+        proven = int(bad.str.startswith(PROVEN).sum())
+        lines = [("proven: no allowed change reaches the target", proven)]
+        lines.append(("none was found", len(bad) - proven))
+        lines += [
+            (f"blocked by the rule for {self.wording.name(name)} alone", many)
+            for name, many in self.blocking.items()
+        ]
+        return pd.DataFrame(lines, columns=["what", "people"])
+
     def lines(self) -> list[tuple[int, Any, Any, Any, Any, str]]:
         """Every change: position, person, feature, from, to, words; person by person."""
         lines = []
@@ -143,7 +199,7 @@ class Recourse:
             before, after = (c.cells(table) for table in (self.people, self.told))
             changed = valid & (before != after) & ~(pd.isna(before) & pd.isna(after))
             for i in np.flatnonzero(changed).tolist():
-                words = _in_words(c.name, before[i], after[i], c.categories is None)
+                words = self.wording.change(c.name, before[i], after[i], c.categories is None)
                 lines.append((i, self.people.index[i], c.name, before[i], after[i], words))
         return sorted(lines, key=lambda line: line[0])
 
@@ -153,34 +209,6 @@ class Recourse:
         known = pd.concat([*extra, self.in_words()], axis=1)
         taken = {name: f"recourse_{name}" for name in known if name in self.points}
         return pd.concat([self.points, known.rename(columns=taken)], axis=1)
-
-
-def _in_words(name: Any, before: Any, after: Any, number: bool) -> str:
-    if not number:
-        shown = ["none of them" if v is None or v != v else v for v in (before, after)]
-        return f"switch {name} from {shown[0]} to {shown[1]}"
-    verb = "raise" if after > before else "lower"
-    return f"{verb} {name} from {shown_number(before)} to {shown_number(after)}"
-
-
-def rounded_away(before: Array, after: Array) -> Array:
-    """New values at three significant digits of the change, never less of a change than asked."""
-    change = after - before
-    size = np.where(change == 0, 1.0, np.abs(change))
-    digits = np.clip(2 - np.floor(np.log10(size)), 0, 12)
-    scaled = after * 10.0**digits
-    near = np.round(scaled)
-    whole = np.where(change > 0, np.ceil(scaled), np.floor(scaled))
-    whole = np.where(np.abs(scaled - near) <= 1e-9 * np.maximum(1.0, np.abs(scaled)), near, whole)
-    return np.where((change == 0) | (digits == 12), after, whole / 10.0**digits)
-
-
-def shown_number(value: float) -> str:
-    """A number as people write it, nothing lost."""
-    value = float(value)
-    if value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return repr(value)
 
 
 def series(values: Array | list[Any], name: str, index: pd.Index) -> pd.Series:

@@ -35,6 +35,8 @@ class Feature:
         column's median absolute deviation.
     widen : bool
         Whether somebody beyond the range may stay where they are (ranges that are inferred).
+    similar : bool
+        Whether nobody is sent further than similar people of the training table are.
     """
 
     direction: str = "any"
@@ -45,6 +47,7 @@ class Feature:
     allowed: tuple[Any, ...] | None = None
     cost: float | None = None
     widen: bool = False
+    similar: bool = False
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
@@ -64,8 +67,9 @@ class Feature:
             )
         if self.low is not None and self.high is not None and self.low > self.high:
             raise HoldfastError(f"the range is empty: low={self.low:g} is above high={self.high:g}")
-        if not isinstance(self.integer, bool):
-            raise HoldfastError(f"integer must be true or false, got {self.integer!r}")
+        for name in ("integer", "widen", "similar"):
+            if not isinstance(getattr(self, name), bool):
+                raise HoldfastError(f"{name} must be true or false, got {getattr(self, name)!r}")
         if self.integer and self.step is not None and not float(self.step).is_integer():
             raise HoldfastError(f"integer and step={self.step:g} contradict each other")
         whole = self.integer and self.low is not None and self.high is not None

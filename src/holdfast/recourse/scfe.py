@@ -16,9 +16,16 @@ from __future__ import annotations
 import numpy as np
 
 from holdfast.algebra.rows import Array, Mask
+from holdfast.recourse.actionable import PROGRAMS, actionable, affordable, closed
 from holdfast.recourse.cheapest import cheapest_change
 from holdfast.recourse.problem import Problem
 from holdfast.recourse.settle import restarted, settled
+
+#: seconds for the program of one person
+EXACT_SECONDS = 10.0
+
+#: what is said where the program was used
+EXACTLY = "whole numbers, steps and categories: by the integer program, provably cheapest"
 
 
 def scfe(
@@ -26,6 +33,7 @@ def scfe(
     rng: np.random.Generator,
     trade_off: float = 0.1,
     max_iter: int = 60,
+    exact: bool | None = None,
 ) -> Array:
     """Recourse by Wachter's objective.
 
@@ -35,7 +43,14 @@ def scfe(
         The λ of the first step; divided by 10 at every further one, 0 below 1e-3.
     max_iter : int
         Most steps of the descent.
+    exact : bool, optional
+        Whether linear scores over whole numbers, steps and categories are solved exactly, by the
+        integer program of method ``actionable``; by default for up to some hundred people.
     """
+    few = problem.most is not None or len(problem) <= PROGRAMS
+    if (few if exact is None else exact) and not closed(problem) and affordable(problem):
+        problem.said.append(EXACTLY)
+        return actionable(problem, rng, EXACT_SECONDS)
     if problem.affine is not None:
         Z = problem.factual.copy()
         slopes = np.broadcast_to(problem.affine.slopes, Z.shape)
