@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow test-oldest lint audit format bench success reproduce clean
+.PHONY: demo test test-slow test-oldest lint audit format bench success pictures reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
@@ -57,6 +57,10 @@ bench: $(VENV)/.bench
 
 success: $(VENV)/.installed
 	$(BIN)/python benchmarks/recourse_success.py
+
+# the README's pictures, from the demo's report (needs Chromium)
+pictures: $(VENV)/.test
+	$(BIN)/python benchmarks/pictures.py
 
 reproduce: $(VENV)/.installed
 	$(BIN)/holdfast reproduce --out docs/reproduction --resume

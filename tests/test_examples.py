@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import holdfast as hf
 from holdfast.models.families import FAMILIES
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
@@ -26,3 +27,11 @@ def test_example(path, capsys, families):
 
 def test_there_are_five():
     assert len(EXAMPLES) == 5
+
+
+@pytest.mark.parametrize("name", ["heloc", "compas", "admission", "diabetes"])
+def test_rule_files_are_those_of_the_data_sets(name):
+    from holdfast.datasets import FETCHED
+
+    file = Path(__file__).parent.parent / "examples" / "rules" / f"{name}.toml"
+    assert hf.Actionability.from_toml(file).features == FETCHED[name].RULES.features

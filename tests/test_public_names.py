@@ -24,6 +24,7 @@ NAMES = [
     "ErasableModel",
     "HoldfastError",
     "Instability",
+    "InvalidationDisplay",
     "LSSVMClassifier",
     "NTKRegressor",
     "Plan",

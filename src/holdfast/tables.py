@@ -15,7 +15,9 @@ import pandas as pd
 from pandas.errors import EmptyDataError, ParserError
 
 from holdfast.archives import refuse_if_larger
+from holdfast.cells import TRUTHS, amounts, are_dates, stand_for_missing
 from holdfast.errors import HoldfastError
+from holdfast.formats import OTHERS, opened
 from holdfast.inert import for_spreadsheet, from_spreadsheet
 
 #: the column that says a file of ours is meant to be read back, and how its text is quoted
@@ -23,11 +25,6 @@ MARK = "holdfast_file"
 
 #: numbers whose squares, added up over the rows of a table, are none any more
 LARGEST = 1e145
-
-#: what stands for a missing number; in a column of text these are words like any other
-MISSING_WORDS = frozenset(
-    ["", "na", "n/a", "nan", "null", "none", "-nan", "#n/a", "<na>", "#na", "?", ".", "-"]
-)
 
 #: bytes of memory needed for each byte of a file that is read
 MEMORY_FACTOR = 3
@@ -39,8 +36,11 @@ def read_table(
     delimiter: str = ",",
     decimal: str = ".",
     missing_words: bool = False,
+    notes: list[str] | None = None,
 ) -> pd.DataFrame:
-    """A CSV or Parquet file as a frame; errors say what to do.
+    """A CSV, Parquet, Feather or Excel file as a frame; errors say what to do.
+
+    CSV files may be packed (``.gz``), and in other encodings than UTF-8.
 
     Parameters
     ----------
@@ -52,18 +52,31 @@ def read_table(
     missing_words : bool
         Whether words like ``NA`` are missing values everywhere, as pandas reads them; otherwise
         only an empty cell is.
+    notes : list, optional
+        Is told what was found out about the file.
     """
+    told: list[str] = [] if notes is None else notes
     if not isinstance(path, str | Path):
         raise HoldfastError(f"a table comes as the path of a file, got {type(path).__name__}")
     file = existing_file(path)
     _refuse_if_memory_is_short(file, file.stat().st_size)
     try:
+        kind = file.suffix.lower()
+        if kind == ".toml":
+            raise HoldfastError(
+                f"{str(path)!r} is a settings file, and a table is wanted here: settings are named "
+                "without an option, right behind the command"
+            )
         if is_parquet(file):
             return _parquet(file)
-        return _csv(file, list(text), delimiter, decimal, missing_words)
-    except ImportError:
+        if kind in OTHERS:
+            return _checked(OTHERS[kind](file, told), file)
+        return _csv(file, list(text), delimiter, decimal, missing_words, told)
+    except ImportError as missing:
+        extra = "excel" if "openpyxl" in str(missing) else "parquet"
+        package = "openpyxl" if extra == "excel" else "pyarrow"
         raise HoldfastError(
-            f"reading {str(path)!r} needs pyarrow: pip install 'holdfast[parquet]'"
+            f"reading {str(path)!r} needs {package}: pip install 'holdfast[{extra}]'"
         ) from None
     except MemoryError:
         raise HoldfastError(
@@ -93,6 +106,10 @@ def existing_file(path: Any, what: str = "the file") -> Path:
 def read_toml(path: Any, what: str) -> dict[str, Any]:
     """A TOML file; whatever is wrong with it is said in one message."""
     file = existing_file(path, what)
+    if file.suffix.lower() in (".csv", ".gz", ".parquet", ".pq", ".xlsx", ".feather", ".tsv"):
+        raise HoldfastError(
+            f"{str(path)!r} is a table, and {what} is wanted here: name the table with ⟦train⟧"
+        )
     try:
         return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as failure:
@@ -261,14 +278,22 @@ def _width(kind: Any) -> int:
 
 
 def _csv(
-    file: Path, text: list[str], delimiter: str, decimal: str, missing_words: bool
+    file: Path,
+    text: list[str],
+    delimiter: str,
+    decimal: str,
+    missing_words: bool,
+    notes: list[str],
 ) -> pd.DataFrame:
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
         raise HoldfastError(f"the delimiter must be one character, got {delimiter!r}")
-    _check_header(file, delimiter)
+    source, encoding = opened(file)
+    if encoding != "utf-8-sig":
+        notes.append(f"{file.name} is no UTF-8: it was read as {encoding}.")
+    _check_header(file, source, encoding, delimiter)
     try:
         table = pd.read_csv(
-            file,
+            source,
             sep=delimiter,
             dtype=dict.fromkeys([*text, *map(for_spreadsheet, text)], str),
             keep_default_na=missing_words,
@@ -276,7 +301,7 @@ def _csv(
             decimal=decimal,
             index_col=False,
             low_memory=False,
-            encoding="utf-8-sig",
+            encoding=encoding,
             compression=None,  # never guessed from the name: nothing is unpacked unseen
         )
     except EmptyDataError:
@@ -295,11 +320,10 @@ def _csv(
     return _checked(_read_back(table), file)
 
 
-def _check_header(file: Path, delimiter: str) -> None:
+def _check_header(file: Path, source: Any, encoding: str, delimiter: str) -> None:
     """Wrong delimiters, double names and cells too many are told from the first lines."""
     try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            first, second = lines.readline(1_000_000), lines.readline(1_000_000)
+        first, second = _first_lines(source, encoding)
     except UnicodeDecodeError as wrong:
         raise HoldfastError(_not_utf8(file, wrong)) from None
     if not first.strip():
@@ -326,6 +350,17 @@ def _check_header(file: Path, delimiter: str) -> None:
         )
 
 
+def _first_lines(source: Any, encoding: str) -> tuple[str, str]:
+    if isinstance(source, Path):
+        with source.open(encoding=encoding, newline="") as lines:
+            return lines.readline(1_000_000), lines.readline(1_000_000)
+    wrapped = io.TextIOWrapper(source, encoding=encoding, newline="")
+    first = wrapped.readline(1_000_000), wrapped.readline(1_000_000)
+    wrapped.detach()
+    source.seek(0)
+    return first
+
+
 def _not_utf8(file: Path, wrong: UnicodeDecodeError) -> str:
     return (
         f"{str(file)!r} is not a text file in UTF-8 (byte {wrong.start} is "
@@ -347,11 +382,14 @@ def _checked(table: pd.DataFrame, file: Path) -> pd.DataFrame:
     return table
 
 
-def typed(table: pd.DataFrame, what: str, text: Iterable[str] = ()) -> pd.DataFrame:
+def typed(
+    table: pd.DataFrame, what: str, text: Iterable[str] = (), notes: list[str] | None = None
+) -> pd.DataFrame:
     """Every column as numbers or as text, decided by its cells.
 
-    Truth values become text. A column in which most cells are numbers and some are not (and do not
-    stand for a missing value) is refused, unless it is declared as text.
+    Truth values become text, amounts with signs of money or separators numbers. Dates are left out.
+    A column in which most cells are numbers and some are not (and do not stand for a missing value)
+    is refused, unless it is declared as text. ``notes`` is told what was done.
     """
     declared = set(text)
     columns = {}
@@ -361,13 +399,16 @@ def typed(table: pd.DataFrame, what: str, text: Iterable[str] = ()) -> pd.DataFr
             columns[name] = _as_words(cells)
         elif pd.api.types.is_numeric_dtype(cells.dtype):
             columns[name] = _plain_numbers(cells, what)
-        elif pd.api.types.is_datetime64_any_dtype(cells.dtype):
-            raise HoldfastError(
-                f"{what}, column {name!r} holds dates, which no model takes as they are: turn "
-                "them into numbers, or leave the column out"
-            )
+        elif are_dates(cells):
+            if notes is not None:
+                notes.append(
+                    f"Column {name!r} holds dates and is left out: a number of days or months "
+                    "would be a feature."
+                )
         else:
-            columns[name] = _numbers_or_words(cells, what)
+            columns[name] = _numbers_or_words(cells, what, notes)
+    if not columns:
+        raise HoldfastError(f"{what} has no column that is a number or a text: nothing to fit on")
     return pd.DataFrame(columns, index=table.index)
 
 
@@ -390,7 +431,7 @@ def like(table: pd.DataFrame, model: pd.DataFrame, what: str) -> pd.DataFrame:
 def _truths(cells: pd.Series, what: str) -> pd.Series:
     """A column as truth values; missing ones stay missing."""
     words = cells.astype(str).str.strip().str.lower()
-    known = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
+    known = TRUTHS
     gone = cells.isna().to_numpy(dtype=bool)
     strange = np.flatnonzero(~words.isin(list(known)).to_numpy() & ~gone)
     if strange.size:
@@ -406,7 +447,9 @@ def as_numbers(cells: pd.Series, what: str) -> pd.Series:
     if pd.api.types.is_numeric_dtype(cells.dtype) and not pd.api.types.is_bool_dtype(cells.dtype):
         return _plain_numbers(cells, what)
     values = pd.to_numeric(cells, errors="coerce").astype(float)
-    bad = np.flatnonzero(values.isna().to_numpy() & ~_stands_for_missing(cells))
+    bad = np.flatnonzero(values.isna().to_numpy() & ~stand_for_missing(cells))
+    if bad.size and (read := amounts(cells)) is not None:
+        return _plain_numbers(read[0], what)
     if bad.size:
         raise HoldfastError(_not_a_number(cells, int(bad[0]), what))
     return values
@@ -436,20 +479,17 @@ def refuse_too_large(cells: pd.Series, what: str) -> None:
         raise HoldfastError(f"{what}, row {place + 1}, column {cells.name!r}: the value {said}")
 
 
-def _numbers_or_words(cells: pd.Series, what: str) -> pd.Series:
+def _numbers_or_words(cells: pd.Series, what: str, notes: list[str] | None = None) -> pd.Series:
     values = pd.to_numeric(cells, errors="coerce").astype(float)
-    missing = _stands_for_missing(cells)
+    missing = stand_for_missing(cells)
     numbers = values.notna().to_numpy()
     strange = np.flatnonzero(~numbers & ~missing)
     if strange.size == 0 and numbers.any():
         return _plain_numbers(values, what)
-    comma = cells.astype(str).str.fullmatch(r"\s*-?\d+,\d+\s*").to_numpy(dtype=bool)
-    if 2 * (comma | numbers).sum() > numbers.sum() + strange.size and comma.any():
-        raise HoldfastError(
-            f"{what}, row {int(np.flatnonzero(comma)[0]) + 1}, column {cells.name!r}: "
-            f"{str(cells[comma].iloc[0])!r} seems to be a number with a decimal comma. Say so "
-            "with the decimal option, or declare the column as text"
-        )
+    if (read := amounts(cells)) is not None:
+        if notes is not None:
+            notes.append(f"Column {cells.name!r}: amounts such as {read[1]!r} are read as numbers.")
+        return _plain_numbers(read[0], what)
     if 2 * numbers.sum() > numbers.sum() + strange.size:
         raise HoldfastError(_not_a_number(cells, int(strange[0]), what))
     return _as_words(cells)
@@ -460,11 +500,6 @@ def _not_a_number(cells: pd.Series, place: int, what: str) -> str:
         f"{what}, row {place + 1}, column {cells.name!r}: {str(cells.iloc[place])[:40]!r} is not a "
         "number, and most of the column are. Correct it, or declare the column as text"
     )
-
-
-def _stands_for_missing(cells: pd.Series) -> Any:
-    words = cells.astype(str).str.strip().str.lower()
-    return (cells.isna() | words.isin(list(MISSING_WORDS))).to_numpy(dtype=bool)
 
 
 def _as_words(cells: pd.Series) -> pd.Series:

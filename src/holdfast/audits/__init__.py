@@ -20,6 +20,8 @@ from holdfast.audits.likelihood import (
     DrawnBand,
     cohort_rows,
     cohort_table,
+    group_names,
+    group_table,
     likelihood,
     refuse_too_many,
 )
@@ -67,6 +69,7 @@ def audit(
     progress: Progress | None = None,
     about: About | None = None,
     target_rule: str = "fixed",
+    groups: Any = None,
 ) -> Audit:
     """What erasure requests can do to promised recourses.
 
@@ -114,6 +117,8 @@ def audit(
         Whether the target stays what it is when rows are erased, or stays the quantile of the
         training rows' scores (or of a regressor's labels) that it is now, and so moves with every
         refit. Certificates are about a fixed target; they are no ceiling for one that moves.
+    groups : array-like of shape (q,), optional
+        A group for everybody with a recourse: adds whose promises break (``result.groups``).
 
     Returns
     -------
@@ -131,7 +136,7 @@ def audit(
     >>> result.curve[["predicted", "refitted"]].round(2).reset_index()
        k  predicted  refitted
     0  0       0.00      0.00
-    1  1       0.84      0.84
+    1  1       0.85      0.85
     2  2       0.92      0.92
     3  3       0.96      0.96
     """
@@ -145,12 +150,13 @@ def audit(
     if search == "random":
         raise HoldfastError("random erasures are shown beside every search: name another search")
     units = Units(model.rows, unit)
-    groups = None if cohorts is None else cohort_rows(cohorts, model.rows.n)
+    of_cohorts = None if cohorts is None else cohort_rows(cohorts, model.rows.n)
     if erasures is not None:
         refuse_too_many(int(erasures), units)
     draws, certify = (min(draws, QUICK_DRAWS), False) if quick else (draws, certify)
     tell: Progress = progress or (lambda stage, done, total: None)
     promises = judged(model, given, target, "attack", people)
+    whose = None if groups is None else group_names(groups, len(promises))
     with one_blas_thread(small_matrices(model)):
         plan = _attack(
             model, promises, max_deletions, search, unit, rng, certify, quick, clock, tell
@@ -191,8 +197,8 @@ def audit(
         if erasures is not None and clock.allows("what is likely"):
             chance = likelihood(refits, units, plan, int(erasures), draws, rng, target)
         by_group = None
-        if groups is not None and clock.allows("cohorts"):
-            by_group = cohort_table(refits, groups, target, model.can.predicts)
+        if of_cohorts is not None and clock.allows("cohorts"):
+            by_group = cohort_table(refits, of_cohorts, target, model.can.predicts)
         told = Explained.of(model, promises, plan, units, k, after, rng, clock, quick)
         overshoots = None
         if not quick and clock.allows("recourse at other overshoots"):
@@ -235,6 +241,7 @@ def audit(
             "time_limit": None if time_limit is None else float(time_limit),
         },
         about=about or About(),
+        groups=None if whose is None else group_table(whose[promises.kept], after[k], target),
     )
 
 

@@ -15,10 +15,13 @@ class Note:
     text : str
     shareable : bool
         Whether it may stand in the report that is shared; others are for whoever runs the command.
+    warning : bool
+        Whether something should be done about it.
     """
 
     text: str
     shareable: bool = False
+    warning: bool = False
 
     def __str__(self) -> str:
         return self.text
@@ -48,6 +51,8 @@ class About:
     settings : dict
         Settings beside the audit's own.
     notes : list of Note
+    left_out : list of pairs of str
+        Promises that were not audited, by id, and why; for the case file only.
     """
 
     reference: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -63,8 +68,14 @@ class About:
     horizon: str | None = None
     settings: dict[str, str | int | float | bool | None] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list, repr=False)
 
     @property
     def shared_notes(self) -> list[str]:
         """The remarks that may be shared."""
-        return [note.text for note in self.notes if note.shareable]
+        return [note.text for note in self.notes if note.shareable and not note.warning]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What should be done something about."""
+        return [note.text for note in self.notes if note.warning]

@@ -12,6 +12,7 @@ import pandas as pd
 
 from holdfast.algebra.rows import Array, Positions, as_text
 from holdfast.algebra.threads import one_blas_thread
+from holdfast.cards import card
 from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refits import Refits, small_matrices
@@ -60,6 +61,14 @@ class Impact:
     largest_error: float
     preprocessing_matters: bool
     advice: Recourse | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Impact {self.requests} requests, {len(self.broken)} promises break>"
+
+    def _repr_html_(self) -> str:
+        facts = {"requests": self.requests, "rows erased": self.erased_rows}
+        told = [name for name in ("promised", "now", "extra_cost") if name in self.broken]
+        return card("What honouring requests does", facts, self.broken[told], self.headline)
 
     @property
     def erased_rows(self) -> int:

@@ -150,6 +150,28 @@ def _ranked(refits: Refits, units: Units, plan: Plan, erasures: int) -> list[int
     return ranking
 
 
+def group_names(groups: Any, q: int) -> Any:
+    """A name for everybody with a recourse; "(unknown)" where there is none."""
+    names = ["(unknown)" if pd.isna(value) else as_text(value) for value in groups]
+    if len(names) != q:
+        raise HoldfastError(f"groups must name the group of each of {q} people, got {len(names)}")
+    different = len(set(names))
+    if not 1 < different <= MOST_COHORTS:
+        raise HoldfastError(
+            f"the group column has {different} different values: from 2 to {MOST_COHORTS} are "
+            "wanted; put numbers into a few classes first"
+        )
+    return np.array(names, dtype=object)
+
+
+def group_table(groups: Any, scores: Any, target: float) -> pd.DataFrame:
+    """Promises by group, and the share that breaks with these scores."""
+    fallen = pd.Series(broken(scores, target).astype(float))
+    by = fallen.groupby(pd.Series(groups, index=fallen.index), sort=True)
+    table = pd.DataFrame({"recourses": by.size(), "broken": by.mean()})
+    return table.rename_axis("group").reset_index()
+
+
 def cohort_rows(cohorts: Any, n: int) -> dict[str, Positions]:
     """The training rows of every group, the largest first."""
     names = [None if pd.isna(value) else as_text(value) for value in cohorts]

@@ -40,7 +40,8 @@ class Audit:
     proof : Proof or None
     plan : Plan
     likelihood : Likelihood or None
-    cohorts, overshoots : frame or None
+    cohorts, overshoots, groups : frame or None
+        What erasing whole groups does; other overshoots; whose promises break, by group.
     refit_noise : float
         The share that breaks when an estimator that draws is refitted on the very same rows: what
         a missing ``random_state`` does. 0 for all others.
@@ -87,6 +88,7 @@ class Audit:
     settings: dict[str, Any] = field(repr=False)
     about: About = field(default_factory=About, repr=False)
     hardening: Any = field(default=None, repr=False)
+    groups: pd.DataFrame | None = field(default=None, repr=False)
 
     @property
     def preprocessed(self) -> bool:
@@ -189,6 +191,11 @@ class Audit:
             ax = plt.subplots(figsize=(6.5, 4), layout="constrained")[1]
         draw_curve(ax, self.summary())
         return ax
+
+    def __repr__(self) -> str:
+        k, q = self.headline_at, len(self.plan.points)
+        share = f"{self.share_broken(k):.0%}"
+        return f"<Audit {self.model.name}, {k} {self.unit}s erased break {share} of {q} recourses>"
 
     def _repr_html_(self) -> str:
         from holdfast.report import fragment

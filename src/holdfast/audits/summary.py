@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from holdfast.audits.actions import actions
 from holdfast.audits.likelihood import DrawnBand
 from holdfast.audits.words import headline
 from holdfast.models.pipelines import final_step
@@ -26,6 +27,7 @@ from holdfast.report.schema import (
     CriticalPart,
     CurvePoint,
     DataPart,
+    GroupPart,
     HeadlinePart,
     LikelihoodPart,
     ModelPart,
@@ -137,12 +139,36 @@ def summarised(audit: Any) -> AuditSummary:
         certificates=None if few else _certificates(audit),
         hardening=None if audit.hardening is None else audit.hardening.part(),
         settings={**audit.settings, **files.settings},
+        groups=None if few else _groups(audit.groups),
+        actions=[] if few else actions(audit),
+        warnings=files.warnings,
         notes=files.shared_notes,
         missing=list(audit.missing),
         refits=audit.refits,
         limits=[*LIMITS, *([] if model.cutoff is None else [MOVING])],
         versions=_versions(),
     )
+
+
+def _groups(table: pd.DataFrame | None) -> list[GroupPart] | None:
+    """Shares by group; those of fewer than ten promises together, and without a share."""
+    if table is None:
+        return None
+    shown = table[table["recourses"] >= FEWEST]
+    rest = table[table["recourses"] < FEWEST]
+    if len(rest) > 0 and int(rest["recourses"].sum()) < FEWEST and len(shown) > 1:
+        smallest = shown.sort_values("recourses").head(1)  # else the rest follows from the whole
+        rest, shown = pd.concat([rest, smallest]), shown.drop(index=smallest.index)
+    parts = [
+        GroupPart(group=str(r["group"]), recourses=int(r["recourses"]), broken=number(r["broken"]))
+        for _, r in shown.iterrows()
+    ]
+    if len(rest):
+        together = f"{len(rest)} others together"
+        many = int(rest["recourses"].sum())
+        shown_count = many if many >= FEWEST else None
+        parts.append(GroupPart(group=together, recourses=shown_count, broken=None))
+    return parts
 
 
 def _parameters(estimator: Any) -> dict[str, str]:

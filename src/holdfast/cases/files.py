@@ -19,6 +19,7 @@ from holdfast.cases.settings import Settings
 from holdfast.errors import HoldfastError
 from holdfast.inert import from_spreadsheet
 from holdfast.models.pipelines import fitted_names
+from holdfast.recourse.columns import is_id
 from holdfast.tables import (
     MARK,
     existing_file,
@@ -38,6 +39,8 @@ class Table:
     label: pd.Series | None
     subjects: pd.Series | None
     raw: pd.DataFrame
+    #: what was found out about the file
+    notes: tuple[str, ...] = ()
 
     def take(self, rows: Any) -> Table:
         """Some of the rows."""
@@ -47,12 +50,36 @@ class Table:
 
 def training_table(settings: Settings, fitted: Any) -> Table:
     """The table the model was, or is to be, fitted on."""
-    raw = read(settings, settings.train)
+    notes: list[str] = []
+    raw = read(settings, settings.train, notes=notes)
     wanted = None if fitted is None else fitted_names(fitted)
-    return _taken_apart(settings, raw, str(settings.train), wanted, training=True)
+    if wanted is None and settings.id is None:
+        raw = _without_names(settings, raw, notes)
+    return _taken_apart(settings, raw, str(settings.train), wanted, True, notes)
 
 
-def read(settings: Settings, path: Path, like_this: pd.DataFrame | None = None) -> pd.DataFrame:
+def _without_names(settings: Settings, raw: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Columns of whole numbers that are all different are names of rows, and no features."""
+    said = {settings.label, settings.subject, settings.cohort, *settings.drop, *settings.text}
+    for name in [c for c in raw.columns if c not in said and _is_id(c, raw[c])]:
+        notes.append(
+            f"Column {name!r} has another whole number in every row: it is taken for an id and is "
+            "no feature. Name it as the id, or as text to make it one."
+        )
+        raw = raw.drop(columns=name)
+    return raw
+
+
+def _is_id(name: Any, column: pd.Series) -> bool:
+    return pd.api.types.is_integer_dtype(column.dtype) and is_id(name, column)
+
+
+def read(
+    settings: Settings,
+    path: Path,
+    like_this: pd.DataFrame | None = None,
+    notes: list[str] | None = None,
+) -> pd.DataFrame:
     """A table as this command's model is to see it; a brought model was fitted by pandas' rules.
 
     Columns that are text in another table are text here too, whatever their cells look like.
@@ -62,7 +89,7 @@ def read(settings: Settings, path: Path, like_this: pd.DataFrame | None = None) 
         words = like_this.select_dtypes(exclude=["number", "bool", "datetime"]).columns
         text += [str(name) for name in words]
     brought = settings.model_file is not None
-    return read_table(path, text, settings.delimiter, settings.decimal, missing_words=brought)
+    return read_table(path, text, settings.delimiter, settings.decimal, brought, notes)
 
 
 def _ids_of(settings: Settings) -> list[str]:
@@ -70,7 +97,12 @@ def _ids_of(settings: Settings) -> list[str]:
 
 
 def _taken_apart(
-    settings: Settings, raw: pd.DataFrame, what: str, wanted: Sequence[Any] | None, training: bool
+    settings: Settings,
+    raw: pd.DataFrame,
+    what: str,
+    wanted: Sequence[Any] | None,
+    training: bool,
+    notes: list[str] | None = None,
 ) -> Table:
     """Ids, subjects and the label apart from the features."""
     named = [settings.label, *_ids_of(settings), *settings.text]
@@ -107,8 +139,8 @@ def _taken_apart(
     for name in [*features, *([settings.label] if settings.label in raw.columns else [])]:
         refuse_too_large(raw[name], what)
     if training and wanted is None:
-        X = typed(X, what, settings.text)
-    return Table(X, label, subjects, raw.set_axis(index, axis=0))
+        X = typed(X, what, settings.text, notes)
+    return Table(X, label, subjects, raw.set_axis(index, axis=0), tuple(notes or ()))
 
 
 def ids_of(column: pd.Series, what: str, kind: str = "id") -> list[str]:
@@ -153,7 +185,8 @@ def unique_ids(column: pd.Series, what: str) -> list[str]:
         first = int(np.flatnonzero(ids == ids[twice[0]])[0])
         raise HoldfastError(
             f"{what}: the id {ids[twice[0]]!r} appears twice, in rows {first + 1} and "
-            f"{twice[0] + 1}"
+            f"{twice[0] + 1}. If one person may have several rows, name the column with ⟦subject⟧ "
+            "instead"
         )
     return ids.tolist()
 
@@ -229,10 +262,12 @@ def people_table(settings: Settings, train: Table) -> Table | None:
     """Who needs recourse, where a file says so; ``None`` where nothing does."""
     if settings.people is None:
         return train if settings.recourses is not None else None
-    raw = read(settings, settings.people, train.X)
+    notes: list[str] = []
+    raw = read(settings, settings.people, train.X, notes)
     what = str(settings.people)
-    table = _taken_apart(settings, raw, what, list(train.X.columns), training=False)
-    return Table(like(table.X, train.X, what), table.label, table.subjects, table.raw)
+    table = _taken_apart(settings, raw, what, list(train.X.columns), False, notes)
+    X = like(table.X, train.X, what)
+    return Table(X, table.label, table.subjects, table.raw, tuple(notes))
 
 
 def held_out(settings: Settings, train: Table, rows: Any) -> tuple[Any, Any]:

@@ -108,6 +108,8 @@ def labels_for(kind: str, column: pd.Series, favourable: str | None) -> Labels:
         if found.classifier is None:
             return Labels(flags.astype(float), "high", False, indicator=True)
         return Labels(flags, 1, True)
+    if (spelt := _spelt_differently(words)) is not None:
+        raise HoldfastError(f"the label {column.name!r} has {spelt}: correct it in the file")
     if found.regressor is None:
         raise HoldfastError(
             f"a {kind} model tells two classes apart, and the label {column.name!r} has "
@@ -125,6 +127,22 @@ def labels_for(kind: str, column: pd.Series, favourable: str | None) -> Labels:
             f"{favourable!r}"
         )
     return Labels(column.to_numpy(dtype=float), favourable or "high", False)
+
+
+def _spelt_differently(words: Any) -> str | None:
+    """Labels that are two but for capitals and white space: the odd ones, with their counts."""
+    values, counts = np.unique(words, return_counts=True)
+    alike: dict[str, list[tuple[int, str]]] = {}
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        alike.setdefault(value.strip().lower(), []).append((count, value))
+    if len(alike) != 2 or len(values) == 2:
+        return None
+    odd = [
+        f"{value!r} ({count:,} times), which seems to be another spelling of {max(some)[1]!r}"
+        for some in alike.values()
+        for count, value in sorted(some)[:-1]
+    ]
+    return " and ".join(odd)
 
 
 def _favourable_class(favourable: str | None, classes: list[str], name: str) -> str:

@@ -115,6 +115,8 @@ def load_case(
         except Exception as failure:
             raise _unusable(settings, failure) from None
     train = training_table(settings, fitted)
+    for said in train.notes:
+        remarks.add(said, shareable=True)
     about.table_sha256 = sha256(settings.train)
     gone = already_erased(settings, train, remarks)
     tell("reading the table", 1, 1)
@@ -125,6 +127,8 @@ def load_case(
     )
     rows = np.setdiff1d(np.arange(len(train.X)), gone)
     people = people_table(settings, train)
+    for said in () if people is None or people is train else people.notes:
+        remarks.add(said, shareable=True)
     if people is None and fitted is None and hold_out:
         rows, kept = held_out(settings, train, rows)
         people = train.take(kept)
@@ -198,7 +202,7 @@ def _model(
         except Exception as failure:  # a damaged model does whatever it does
             raise _unusable(settings, failure) from None
     if warning is not None:
-        remarks.add(warning, shareable=True)
+        remarks.add(warning, shareable=True, warning=True)
     return model
 
 

@@ -175,12 +175,24 @@ def _issued(
     table = _live(table, settings.as_of or datetime.date.today(), what, remarks, about)
     unique_ids(table[settings.id], f"{what} (live promises)")
     theirs = [as_text(name) in set(people.index) for name in table[settings.id]]
+    about.left_out += [
+        (as_text(name), "nobody among the people has this id")
+        for name, known in zip(table[settings.id], theirs, strict=True)
+        if not known
+    ]
+    if any(theirs) and not all(theirs):
+        remarks.add(
+            f"{len(theirs) - sum(theirs):,} promises are for nobody among the people and are left "
+            "out (the case file names them)."
+        )
     if not any(theirs):
         raise HoldfastError(f"no live promise in {what} was made to anybody among the people")
     cells = table[[c for c in table if c not in ABOUT_PROMISES or c in people.columns]]
     cells = like(cells, people, what)
     given = issued_recourse(model, people, cells, target, rules, id=settings.id, cost=settings.cost)
     about.method = "issued"
+    bad = given.reason[~given.valid]
+    about.left_out += [(as_text(name), str(reason)) for name, reason in bad.items()]
     short = len(given) - int(given.valid.sum())
     remarks.add(
         f"{len(given):,} live promises to people below the target, {short:,} of them not valid "

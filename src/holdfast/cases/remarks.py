@@ -20,7 +20,7 @@ class Remarks:
         self.notes: list[Note] = []
         self._tell = tell or (lambda text: None)
 
-    def add(self, text: str, shareable: bool = False) -> None:
+    def add(self, text: str, shareable: bool = False, warning: bool = False) -> None:
         """A remark; ``shareable`` where it says nothing about few people."""
-        self.notes.append(Note(text, shareable))
+        self.notes.append(Note(text, shareable, warning))
         self._tell(text)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.arguments import near_name
 from holdfast.audits import audit
 from holdfast.audits.hardening import harden, refuse_unknown_mitigation
 from holdfast.audits.hardening.result import Hardening
@@ -77,6 +78,7 @@ def audit_case(settings: Settings, case: Case, progress: Progress | None = None)
         progress=progress,
         about=case.about,
         target_rule=settings.target_rule,
+        groups=_groups(settings, case),
     )
     if settings.survive is not None:
         if time.monotonic() < deadline:
@@ -113,6 +115,21 @@ def harden_case(
 def unit_of(settings: Settings) -> str:
     """What one erasure removes: people where they are known, else rows."""
     return settings.unit or ("subject" if settings.subject else "row")
+
+
+def _groups(settings: Settings, case: Case) -> Any:
+    """The group of everybody with a promise."""
+    if settings.group is None:
+        return None
+    raw = case.people.raw
+    if settings.group not in raw.columns:
+        raise HoldfastError(
+            f"⟦group⟧: the people's table has no column {settings.group!r}"
+            f"{near_name(settings.group, raw.columns)}"
+        )
+    column = raw[settings.group]
+    column = column[~column.index.duplicated()]
+    return column.reindex(case.given.people.index).to_numpy()
 
 
 def _cohorts(settings: Settings, case: Case) -> Any:

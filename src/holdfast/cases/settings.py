@@ -77,6 +77,7 @@ class Settings(BaseModel):
     rate: str | None = None
     horizon: str | None = None
     cohort: str | None = None
+    group: str | None = None
 
     html: Path | None = None
     json_: bool = Field(False, alias="json")
@@ -276,6 +277,7 @@ max_deletions = 14
 # rate = "40/week"           # how many erasures are expected ...
 # horizon = "26w"            # ... and for how long
 # cohort = "region"          # a column whose groups are erased one at a time
+# group = "region"           # a column of the people: whose promises break?
 
 html = "report.html"         # aggregates only: can be shared
 # json_file = "audit.json"   # the same for machines

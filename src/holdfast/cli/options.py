@@ -264,6 +264,10 @@ AUDIT = {
     "cohort": Annotated[
         str | None, option("--cohort", panel=WORK, help="Column whose groups go one at a time.")
     ],
+    "group": Annotated[
+        str | None,
+        option("--group", panel=WORK, help="Column of the people: whose promises break more?"),
+    ],
     "survive": Survive,
     "mitigation": Mitigations,
     "seed": Seed,

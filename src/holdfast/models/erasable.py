@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from holdfast.algebra.deletions import Deletions, LowRankDeletions
 from holdfast.algebra.reweighting import Reweighted
 from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text, ids_as_text, take
+from holdfast.cards import card
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
 from holdfast.estimators.from_optbinning import is_scorecard, of_scorecard
 from holdfast.estimators.from_statsmodels import is_result, of_result
@@ -246,6 +247,15 @@ class ErasableModel:
 
     def __repr__(self) -> str:
         return f"<ErasableModel {self.name}, n={self.rows.n}, {self.algebra}>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "rows": f"{self.rows.n:,}",
+            "features": self.frame.shape[1],
+            "deletions": self.algebra,
+            "before it": "" if self.preprocessing is None else "preprocessing, refitted with it",
+        }
+        return card(f"{self.name} that can forget", facts)
 
     def form(self, kind: str) -> Any:
         """The closed form behind the triple, for what needs more of it (``can.form``).

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast.algebra.rows import Array, take
+from holdfast.cards import card
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.refits import Kept, Refits
@@ -86,6 +87,16 @@ class Proof(pd.DataFrame):
         """The share of valid recourses whose certificate cannot be improved."""
         valid = self["certified"] >= 0
         return float((self["status"][valid] == "tight").mean())
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "recourses": f"{len(self):,}",
+            "up to": f"{self.max_deletions} {self.unit}s",
+            "no better certificate possible": f"{self.tight:.0%}",
+            "method": self.method,
+        }
+        columns = [name for name in ("certified", "attacked", "status") if name in self]
+        return card("What is proven", facts, pd.DataFrame(self[columns]), self.summary())
 
     def after(self, erased: int) -> pd.DataFrame:
         """What still holds once some deletions (any) have happened: ``k − erased`` of each.

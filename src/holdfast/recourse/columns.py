@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
+
+from holdfast.cells import are_dates
 
 #: rows from which whole numbers that are all different are taken for names
 MANY = 200
@@ -128,19 +129,9 @@ def _by_values(column: pd.Series) -> tuple[str, str]:
     values = {str(v).strip().lower() for v in column.dropna().unique()[:1000]}
     if values == {"m", "f"} or any(_PROTECTED_VALUES.intersection(words_of(v)) for v in values):
         return "frozen", "its categories speak of sex or marriage"
-    if looks_like_dates(column):
+    if are_dates(column):
         return "frozen", "dates"
     return "any", ""
-
-
-def looks_like_dates(column: pd.Series, some: int = 200) -> bool:
-    """Whether text is dates: years, months and days with something between them."""
-    cells = column.dropna().astype(str).str.strip()
-    if len(cells) == 0:
-        return False
-    cells = cells.iloc[np.linspace(0, len(cells) - 1, min(some, len(cells))).astype(int)]
-    shape = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T]\d{1,2}:.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}( .*)?"
-    return bool(cells.str.fullmatch(shape).mean() > 0.9)
 
 
 def is_id(name: Any, column: pd.Series) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast.algebra.rows import Array
+from holdfast.cards import card
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.space import Space
 from holdfast.recourse.wording import Wording
@@ -107,6 +108,18 @@ class Recourse:
             f"<Recourse {self.method}, {len(self)} people, {int(self.valid.sum())} valid, "
             f"target {self.target:.4g} + {self.overshoot:g} deviations>"
         )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "people below the target": f"{len(self):,}",
+            "with a valid recourse": f"{int(self.valid.sum()):,}",
+            "target": f"{self.target:.4g}",
+            "overshoot": f"{self.overshoot:g} deviations",
+            "found by": ", ".join([self.method, *self.said]),
+        }
+        some = self.in_words().head(5).to_frame("what to do")
+        some["cost"] = self.cost.head(5).round(3)
+        return card("Recourse", facts, some)
 
     def take(self, rows: Any) -> Recourse:
         """The same for some people, by position."""

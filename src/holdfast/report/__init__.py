@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from holdfast.report.figures import FIGURES, Figure, curve, trade_off
 from holdfast.report.schema import AuditSummary, HardeningPart
-from holdfast.report.words import at_most, people, percent
+from holdfast.report.words import at_most, people, percent, plainly
 
 
 def page(summary: AuditSummary) -> str:
@@ -53,5 +53,6 @@ def _environment() -> Environment:
     made.filters["at_most"] = at_most
     made.filters["short"] = lambda value: "–" if value is None else f"{value:.3g}"
     made.filters["count"] = lambda value: "(not shown)" if value is None else f"{value:,}"
+    made.filters["plainly"] = plainly
     made.globals["people"] = people
     return made

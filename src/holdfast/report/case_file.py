@@ -20,6 +20,7 @@ NOTICE = (
 #: names of the files of a case folder
 PRIVATE_TABLES = (
     *("READ-ME-FIRST.txt", "critical.csv", "recourses.csv", "files.csv", "broken.csv"),
+    "left_out.csv",
 )
 
 CRITICAL = (
@@ -35,6 +36,11 @@ RECOURSES = (
     "“certified”: no erasure of that many or fewer can. “attacked”: a set of that size does, the "
     "witness.",
 )
+LEFT_OUT = (
+    "left_out",
+    "Promises that were not audited",
+    "Not valid under the model as it is, or for nobody among the people.",
+)
 FILES = (
     "files",
     "Made from",
@@ -46,11 +52,16 @@ FILES = (
 def write_case_file(audit: Any, path: Any, out: Outputs) -> None:
     """An HTML page, or a folder of CSV files, that only its owner can read."""
     critical, recourses, files = audit.critical, _flat(audit.recourses), _files(audit.about)
+    left_out = pd.DataFrame(audit.about.left_out, columns=["id", "why"])
     if Path(path).suffix.lower() in (".html", ".htm"):
-        parts = [(CRITICAL, critical), (RECOURSES, recourses), (FILES, files)]
+        parts = [(CRITICAL, critical), (RECOURSES, recourses)]
+        parts += [(LEFT_OUT, left_out)] if len(left_out) else []
+        parts.append((FILES, files))
         out.text(path, _page(parts), PRIVATE)
         return
     tables = {"critical": critical, "recourses": recourses, "files": files}
+    if len(left_out):
+        tables["left_out"] = left_out
     write_private_tables(tables, path, out)
 
 

@@ -48,11 +48,11 @@ def draw_curve(ax: Any, summary: AuditSummary, plain: bool = True) -> None:
         low, high = per_cent("random_low"), per_cent("random_high")
         ax.fill_between(k, low, high, color=random, alpha=0.2, linewidth=0)
         ax.plot(k, per_cent("random"), ":", color=random, label="as many at random (90 %)")
+    ceiling = per_cent("ceiling")
+    if np.isfinite(ceiling[1:]).any():  # wide and behind, so that an attack on it is seen
+        ax.plot(k, ceiling, "-", color=proof, alpha=0.35, linewidth=7, label="proven ceiling")
     ax.plot(k, per_cent("predicted"), "-", color=attack, label="worst found, predicted")
     ax.plot(k, per_cent("refitted"), "x", color=ink, label="worst found, refitted")
-    ceiling = per_cent("ceiling")
-    if np.isfinite(ceiling[1:]).any():
-        ax.plot(k, ceiling, "--", color=proof, label="proven ceiling")
     ax.xaxis.get_major_locator().set_params(integer=True)
     noun = "people" if summary.headline.unit == "subject" else "rows"
     ax.set(xlabel=f"{noun} erased", ylabel="recourses broken (%)", ylim=(-3, 103))
@@ -152,7 +152,7 @@ def overshoots(summary: AuditSummary) -> Figure | None:
 def margins(summary: AuditSummary) -> Figure | None:
     """How far beyond the target the promises are."""
     bins = summary.margins
-    if not bins:
+    if len(bins) < 2:  # one bar says nothing
         return None
     narrowest = min(b.high - b.low for b in bins) or 1.0
 
@@ -201,7 +201,8 @@ def critical(summary: AuditSummary) -> Figure | None:
 
     corner = table[4, 4]
     words = (
-        "Mean harm of a training row by fifths of leverage and residual, in median margins. Rows "
+        "Mean harm of a training row by fifths of leverage and residual; 1 is all the room that "
+        "half of the promises have. Rows "
         f"high in both: {corner:.2g}."
         if np.isfinite(corner)
         else "Harm by leverage and residual."
@@ -239,7 +240,7 @@ def agreement(summary: AuditSummary) -> Figure | None:
 def certificates(summary: AuditSummary) -> Figure | None:
     """How many erasures recourses provably survive."""
     found = summary.certificates
-    if found is None:
+    if found is None or len(found.survive) < 2:
         return None
 
     def draw(ax: Any) -> None:

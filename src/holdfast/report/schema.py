@@ -136,6 +136,14 @@ class LikelihoodPart(Part):
     horizon: str | None = None
 
 
+class GroupPart(Part):
+    """Promises to one group of people; groups too small are put together, their share is null."""
+
+    group: str
+    recourses: int | None
+    broken: float | None = Field(description="by the strongest attack at the headline, refitted")
+
+
 class CohortPart(Part):
     """One group erased; those too small are put together, and what erasing them does is null."""
 
@@ -250,7 +258,7 @@ class HardeningPart(Part):
 class AuditSummary(Part):
     """An audit as it may be shared."""
 
-    schema_version: Literal["2.0"] = "2.0"
+    schema_version: Literal["2.1"] = "2.1"
     kind: Literal["audit"] = "audit"
     created: str
     reference: str = Field(
@@ -271,6 +279,9 @@ class AuditSummary(Part):
     agreement: list[AgreementPart] | None
     certificates: CertificatePart | None
     hardening: HardeningPart | None = None
+    groups: list[GroupPart] | None = Field(default=None, description="new in 2.1")
+    actions: list[str] = Field(default_factory=list, description="what to do now; new in 2.1")
+    warnings: list[str] = Field(default_factory=list, description="new in 2.1")
     settings: dict[str, str | int | float | bool | None]
     notes: list[str]
     missing: list[str] = Field(default_factory=list, description="what the time limit left out")

@@ -29,3 +29,25 @@ def people(count: int, unit: str) -> str:
     """Some erasures, by what they remove."""
     noun = {"row": ("row", "rows"), "subject": ("person", "people")}[unit]
     return f"{count} {noun[count != 1]}"
+
+
+#: parts of how something was proven, and what they mean
+_PLAINLY = {
+    "rows": "for every choice of rows",
+    "subjects (block form, weaker than rows)": "for every choice of people, all their rows at once",
+    "Newton step and remainder": "one step towards the refitted model is worked out exactly, and "
+    "what lies beyond it is bounded",
+    "preprocessing refitted": "with the preprocessing fitted again",
+    "attack only": "nothing is proven, only searched",
+}
+
+
+def plainly(method: str) -> str:
+    """How something was proven, without terms of the trade."""
+    parts, said = method, []
+    for term, words in _PLAINLY.items():
+        if term in parts:
+            parts = parts.replace(term, "", 1)
+            said.append(words)
+    left = parts.strip(" ,")
+    return "; ".join([*said, *([left] if left else [])])

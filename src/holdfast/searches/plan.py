@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from holdfast.algebra.rows import Array, Positions
+from holdfast.cards import card
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.refits import Kept, Refits, broken
 
@@ -73,6 +74,23 @@ class Plan:
     def max_deletions(self) -> int:
         """The largest budget."""
         return len(self.sets) - 1
+
+    def __repr__(self) -> str:
+        return (
+            f"<Plan {self.method}, up to {self.max_deletions} {self.unit}s, "
+            f"{self.predicted[-1]:.0%} of {len(self.points)} recourses broken (predicted)>"
+        )
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "search": self.method,
+            "recourses": len(self.points),
+            "target": f"{self.target:.4g}",
+            "refitted": "see the last column"
+            if self._rerun is not None
+            else "not yet: plan.rerun()",
+        }
+        return card("The strongest erasures found", facts, self.frame().round(4))
 
     def rerun(self, n_jobs: int = 1, **options: Any) -> Array:
         """The honest check: refit without each set and count again.
