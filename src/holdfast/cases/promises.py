@@ -131,15 +131,13 @@ def _say_what_was_inferred(rules: Actionability, remarks: Remarks) -> None:
         said = {"frozen": "stays", "up": "may only rise", "down": "may only fall"}
         key = (said.get(rule.direction, "may change"), why if rule.direction != "any" else "")
         groups.setdefault(key, []).append(str(name))
+    width = max(map(len, (direction for direction, _ in groups)), default=0)
     lines = [
-        f"{direction}{f' ({why})' if why else ''}: {', '.join(names)}"
+        f"  {direction:<{width}}  {', '.join(names)}{f' ({why})' if why else ''}"
         for (direction, why), names in sorted(groups.items())
     ]
-    remarks.add(
-        "What people can change was inferred from the table (the command rules writes it down "
-        "for editing). " + "; ".join(lines) + ".",
-        shareable=True,
-    )
+    head = "What people can change, as inferred (the command rules writes it down for editing):"
+    remarks.add("\n".join([head, *lines]), shareable=True)
 
 
 def _issued(
