@@ -224,7 +224,7 @@ def attempt(table, command, call=in_process):
 QUIETLY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=QUIETLY, derandomize=True)
+@settings(max_examples=100, deadline=None, suppress_health_check=QUIETLY, derandomize=True)
 @given(tables(), commands())
 def test_nonsense_is_answered_in_words(table, command):
     attempt(table, command)
@@ -238,7 +238,7 @@ values = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=QUIETLY, derandomize=True)
+@settings(max_examples=80, deadline=None, suppress_health_check=QUIETLY, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from(CONFIG_KEYS), values), max_size=6), st.booleans())
 def test_nonsense_in_settings_files(pairs, sensible):
     lines = [f"{key} = {value}" for key, value in pairs]

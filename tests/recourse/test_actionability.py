@@ -268,3 +268,14 @@ def test_nobody_is_sent_further_than_similar_people_are():
     assert free.points["loan"].max() < 5_000  # a tenth of what they asked for
     assert not given.valid.any()
     assert given.reason.str.contains("infeasible").all()
+
+
+def test_amounts_that_are_all_different_are_no_ids():
+    rng = np.random.default_rng(0)
+    n = 400
+    income = np.unique(np.exp(rng.normal(10.5, 0.5, 3 * n)).astype(int))
+    income = rng.permutation(income)[:n]
+    account = rng.permutation(np.unique(rng.integers(10**9, 9 * 10**9, 2 * n)))[:n]
+    rules = hf.Actionability.infer(pd.DataFrame({"income": income, "account": account}))
+    assert rules.features["income"].direction == "any"
+    assert "taken for an id" in rules.reasons["account"]

@@ -135,12 +135,21 @@ def _by_values(column: pd.Series) -> tuple[str, str]:
 
 
 def is_id(name: Any, column: pd.Series) -> bool:
-    """Whether whole numbers are names: all different, and counted through, or very many of them."""
+    """Whether whole numbers are names: all different, counted through or like account numbers."""
     values = pd.to_numeric(column, errors="coerce")
     if values.isna().any() or len(values) < 20 or not bool((values % 1 == 0).all()):
         return False
     if not values.is_unique:
         return False
+    low, high = float(values.min()), float(values.max())
     named = bool(KINDS[0].words.intersection(words_of(name)))
-    counted = float(values.max() - values.min()) < 2.0 * len(values)
-    return named or counted or len(values) >= MANY
+    counted = high - low < 2.0 * len(values)
+    return named or counted or (len(values) >= MANY and _drawn_like_numbers(values, low, high))
+
+
+def _drawn_like_numbers(values: pd.Series, low: float, high: float) -> bool:
+    """Whether they are as account numbers are, and no amounts: as long, and spread evenly."""
+    if low < 10_000 or len(str(int(low))) != len(str(int(high))):
+        return False
+    quarters = (values.quantile([0.25, 0.5, 0.75]).to_numpy() - low) / (high - low)
+    return bool(abs(quarters - [0.25, 0.5, 0.75]).max() < 0.1)
