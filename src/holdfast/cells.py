@@ -17,8 +17,8 @@ MISSING_WORDS = frozenset(
 _DECORATION = re.compile(
     r"[$€£¥%\s'\u2019\u00a0\u202f]|\b(?:usd|eur|gbp|chf|jpy|cad|aud|kr|zl)\b", re.IGNORECASE
 )
-_COMMA_THOUSANDS = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?")
-_POINT_THOUSANDS = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?")
+_COMMA_THOUSANDS = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:,\d{3})+)(?:\.\d+)?")
+_POINT_THOUSANDS = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+)(?:,\d+)?")
 
 _DATE = re.compile(
     r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T]\d{1,2}:.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}( .*)?"

@@ -34,6 +34,8 @@ def opened(file: Path) -> tuple[Any, str]:
             while part := unpacking.read(1 << 20):
                 content += part
                 refuse_if_larger(repr(str(file)), packed, len(content))
+    except HoldfastError:
+        raise
     except (OSError, EOFError, ValueError) as wrong:
         raise HoldfastError(f"{str(file)!r} is no gzip file that can be read: {wrong}") from None
     return io.BytesIO(content), _encoding(bytes(content[:_LOOKED_AT]))

@@ -37,6 +37,8 @@ def log_audit(result: Audit, prefix: str = "holdfast", run_id: str | None = None
     for point in summary.curve:
         for name in ("refitted", "random", "ceiling"):
             value = getattr(point, name)
+            if name == "ceiling" and point.deletions == 0:
+                continue  # what is proven of no erasure says nothing
             if value is not None and math.isfinite(value):
                 client.log_metric(run, f"{prefix}.broken.{name}", value, step=point.deletions)
     head = summary.headline

@@ -210,6 +210,21 @@ GERMAN = {
     "customer_id": "frozen",
     "opened_date": "frozen",
     "number_of_dependents": "frozen",
+    "is_female": "frozen",
+    "black": "frozen",
+    "num_child": "frozen",
+    "yob": "frozen",
+    "plz": "frozen",
+    "charge_offs": "frozen",
+    "earliest_cr_line": "frozen",
+    "yrs_at_job": "up",
+    "acct_age_months": "up",
+    "AverageMInFile": "up",
+    "household_income": "any",
+    "foreign_exchange_balance": "any",
+    "previous_balance": "any",
+    "length_of_loan": "any",
+    "years_of_repayment": "any",
     "savings": "any",
     "loan_amount": "any",
     "payment_per_month": "any",
@@ -279,3 +294,16 @@ def test_amounts_that_are_all_different_are_no_ids():
     rules = hf.Actionability.infer(pd.DataFrame({"income": income, "account": account}))
     assert rules.features["income"].direction == "any"
     assert "taken for an id" in rules.reasons["account"]
+
+
+def test_durations_before_today_may_only_fall_and_joint_accounts_change():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "DAYS_EMPLOYED": -rng.integers(1, 5000, 300).astype(float) / 2,
+            "account_kind": rng.choice(["single", "joint"], 300),
+            "employer": [f"firm {i}" for i in range(300)],
+        }
+    )
+    found = {n: f.direction for n, f in hf.Actionability.infer(table).features.items()}
+    assert found == {"DAYS_EMPLOYED": "down", "account_kind": "any", "employer": "frozen"}

@@ -229,3 +229,65 @@ def test_rounding_never_asks_for_less():
         made = rounded_away(before, after, digits, part)
         assert np.all(np.abs(made - before) >= np.abs(after - before) * (1 - 1e-9))
         assert np.all(np.abs(made - after) <= 10.0 ** (1 - digits) * np.abs(after - before))
+
+
+@pytest.mark.parametrize("trees", [ENSEMBLES[1], ENSEMBLES[3]], ids=lambda e: type(e).__name__)
+def test_few_changes_are_exact_for_trees_too(trees):
+    X, y = table()
+    model = hf.erasable(make_pipeline(front(), trees).fit(X, y), X, y)
+    target = float(np.quantile(model.scores(X), 0.7))
+    people = X[model.scores(X) < target].iloc[:8]
+    given = hf.find_recourse(model, people, "actionable", target, RULES, max_changed=1)
+    for name, person in people.iterrows():
+        points = every_point(person)
+        repeated = pd.DataFrame([person] * len(points)).set_axis(points.index)
+        one = ((points != repeated.astype(points.dtypes)).sum(axis=1) == 1).to_numpy()
+        fine = one & (model.scores(points) >= given.goal)
+        assert given.valid[name] == fine.any()
+        if fine.any():
+            best = given.space.distance(repeated, points, "l1")[fine].min()
+            assert given.cost[name] == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("trees", [ENSEMBLES[0], ENSEMBLES[1], ENSEMBLES[3]], ids=repr)
+def test_people_with_gaps_are_not_proven_hopeless(trees):
+    X, y = table()
+    X = X[["a", "b", "c"]].astype(float)
+    X.loc[np.random.default_rng(0).random(len(X)) < 0.3, "b"] = np.nan
+    model = hf.erasable(trees.fit(X, y), X, y)
+    people = X[(model.scores(X) < 0) & X["b"].isna()].iloc[:6]
+    given = hf.find_recourse(model, people, "actionable", 0.0)
+    spheres = hf.find_recourse(model, people, "growing-spheres", 0.0)
+    assert given.valid.all()
+    assert (given.cost[spheres.valid] <= spheres.cost[spheres.valid] * (1 + 1e-5)).all()
+    assert given.points["b"].isna().all()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_the_cheapest_is_the_cheapest_at_any_scale(scale):
+    X, y = table()
+    X = X[["a", "c"]] * scale + scale * 0.01 * np.random.default_rng(0).normal(size=(len(X), 2))
+    model = hf.erasable(ENSEMBLES[1].fit(X, y), X, y)
+    people = X[model.scores(X) < 0].iloc[:8]
+    given = hf.find_recourse(model, people, "actionable", 0.0)
+    spheres = hf.find_recourse(model, people, "growing-spheres", 0.0)
+    both = given.valid & spheres.valid
+    assert both.any()
+    assert (given.cost[both] <= spheres.cost[both] * (1 + 1e-5)).all()
+
+
+def test_products_and_models_inside_boosting_are_refused():
+    X, y = table()
+    numbers = X[["a", "b", "c"]].assign(b=0.0)
+    numbers.iloc[50:, 1] = np.arange(len(X) - 50) % 7
+    odd = make_pipeline(
+        PolynomialFeatures(2, interaction_only=True, include_bias=False),
+        GradientBoostingClassifier(n_estimators=10, random_state=0),
+    )
+    model = hf.erasable(odd.fit(numbers, y), numbers, y)
+    with pytest.raises(hf.UnsupportedModelError, match="single columns"):
+        hf.find_recourse(model, numbers, "actionable", 0.0)
+    inside = GradientBoostingClassifier(n_estimators=5, init=LogisticRegression(), random_state=0)
+    model = hf.erasable(inside.fit(numbers, y), numbers, y)
+    with pytest.raises(hf.UnsupportedModelError, match="needs a score that is linear"):
+        hf.find_recourse(model, numbers, "actionable", 0.0)

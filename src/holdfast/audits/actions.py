@@ -39,10 +39,10 @@ def _overshoot(audit: Any) -> str:
     dearer = 100.0 * (chosen["cost"] / now["cost"] - 1.0) if now["cost"] > 0 else 0.0
     return (
         f"Ask people to go further: with an overshoot of {chosen['overshoot']:g} instead of "
-        f"{now['overshoot']:g}, {percent(1.0 - chosen['refitted'])} of new promises survive the "
-        f"strongest attack found with {people(k, audit.unit)} (now "
-        f"{percent(1.0 - now['refitted'])}), and a promise costs people {max(dearer, 0.0):.0f} % "
-        "more (median)."
+        f"{now['overshoot']:g}, {percent(1.0 - chosen['refitted'])} of new promises survive a "
+        f"quick attack with {people(k, audit.unit)} (with {now['overshoot']:g} it leaves "
+        f"{percent(1.0 - now['refitted'])}), refitted, and a promise costs people "
+        f"{max(dearer, 0.0):.0f} % more (median)."
     )
 
 

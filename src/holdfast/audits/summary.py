@@ -156,7 +156,7 @@ def _groups(table: pd.DataFrame | None) -> list[GroupPart] | None:
         return None
     shown = table[table["recourses"] >= FEWEST]
     rest = table[table["recourses"] < FEWEST]
-    if len(rest) > 0 and int(rest["recourses"].sum()) < FEWEST and len(shown) > 1:
+    if len(rest) > 0 and int(rest["recourses"].sum()) < FEWEST:
         smallest = shown.sort_values("recourses").head(1)  # else the rest follows from the whole
         rest, shown = pd.concat([rest, smallest]), shown.drop(index=smallest.index)
     parts = [
@@ -164,7 +164,7 @@ def _groups(table: pd.DataFrame | None) -> list[GroupPart] | None:
         for _, r in shown.iterrows()
     ]
     if len(rest):
-        together = f"{len(rest)} others together"
+        together = "all others" if len(rest) > 1 else "one other"
         many = int(rest["recourses"].sum())
         shown_count = many if many >= FEWEST else None
         parts.append(GroupPart(group=together, recourses=shown_count, broken=None))

@@ -16,6 +16,7 @@ from holdfast.algebra.rows import as_text, ids_as_text
 from holdfast.arguments import near_name
 from holdfast.cases.remarks import Remarks
 from holdfast.cases.settings import Settings
+from holdfast.cells import amounts
 from holdfast.errors import HoldfastError
 from holdfast.inert import from_spreadsheet
 from holdfast.models.pipelines import fitted_names
@@ -199,6 +200,8 @@ def label_of(train: Table) -> pd.Series:
         numbers = pd.to_numeric(column, errors="coerce")
         if numbers.notna().all():
             column = numbers
+        elif (read := amounts(column)) is not None:
+            column = read[0]
     return column
 
 

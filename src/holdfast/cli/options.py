@@ -83,7 +83,9 @@ Trust = Annotated[
 ]
 People = Annotated[
     Path | None,
-    option("--people", panel=PROMISES, help="Who needs recourse; else a held-out part."),
+    option(
+        "--people", panel=PROMISES, help="Who needs recourse; else a held-out part, or the rows."
+    ),
 ]
 Holdout = Annotated[
     float | None, option("--holdout", panel=PROMISES, help="How large that part is; 0.2.")

@@ -141,7 +141,10 @@ def _verdicts(
         how = "rows" if units.single else "subjects (block form, weaker than rows)"
         why = "deletions this large may be singular, or their bound does not converge"
         if smooth:
-            how, why = f"{how}, Newton step and remainder", "the remainder is not bounded there"
+            how, why = (
+                f"{how}, Newton step and remainder",
+                "what lies beyond one step of the refit is not bounded",
+            )
         asked = Asked(model, promises.kept_points, promises.margins, errors, units, budget)
         if whole:
             return for_the_whole(asked, judge), f"{how}, preprocessing refitted", why

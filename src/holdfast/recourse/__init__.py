@@ -24,7 +24,7 @@ from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.training import table as checked_table
 from holdfast.recourse.actionability import Actionability
-from holdfast.recourse.actionable import actionable
+from holdfast.recourse.actionable import actionable, affordable
 from holdfast.recourse.cem import cem
 from holdfast.recourse.dice import dice, dice_random
 from holdfast.recourse.figures import rounded_away
@@ -149,7 +149,7 @@ def find_recourse(
         def solve(fewer: Problem) -> Array:
             return _coordinates(find(fewer, rng, **options), fewer, name)
 
-        Z[able] = solved(some, solve, find in (scfe, actionable))
+        Z[able] = solved(some, solve, find is actionable or (find is scfe and affordable(some)))
         problem.remarks.update({int(able[i]): said for i, said in some.remarks.items()})
         problem.said.extend(some.said)
     if progress is not None and len(problem):

@@ -57,12 +57,14 @@ KINDS = (
     ),
     Matter(
         "time passes one way",
-        _set("since tenure seniority oldest residence vintage elapsed ago experience employed"),
+        _set("since tenure seniority oldest residence resident vintage elapsed ago experience")
+        | _set("employed"),
         (
             *("years at", "months at", "time at", "years in", "months in", "time in"),
             *("years with", "months with", "length of", "emp length", "employment length"),
             *("job length", "years of", "months of", "account age", "age of account"),
-            *("credit age", "present emp"),
+            *("credit age", "present emp", "acct age", "on book", "in file", "yrs at", "job years"),
+            *("yrs in", "years employed", "years resident"),
         ),
         numbers="up",
     ),
@@ -70,17 +72,22 @@ KINDS = (
         "nobody can change it",
         _set("age birth birthdate birthday born dob sex gender race racial ethnic ethnicity")
         | _set("religion nationality national foreign foreigner citizen citizenship immigrant")
-        | _set("immigration disability disabled pregnant pregnancy native indigenous origin"),
+        | _set("immigration disability disabled pregnant pregnancy native indigenous origin")
+        | _set("female male woman women man men black white hispanic latino asian caucasian")
+        | _set("title salutation pronoun veteran language yob birthyear country")
+        | _set("alter geschlecht nationalität staatsangehörigkeit herkunft"),
     ),
     Matter(
         "family is nothing to be told to change",
         _set("marital married marriage divorced spouse dependents dependants dependent children")
-        | _set("kids household"),
+        | _set("kids household child nchildren familienstand kinder"),
         ("personal status", "family status", "civil status", "people liable"),
     ),
     Matter(
         "where people live is nothing to be told to change",
-        _set("zip zipcode postcode postal latitude longitude neighbourhood neighborhood"),
+        _set("zip zipcode postcode postal latitude longitude neighbourhood neighborhood plz")
+        | _set("postleitzahl wohnort region county district province"),
+        ("home state", "us state", "addr state", "state code"),
     ),
     Matter(
         "what happened cannot be undone",
@@ -90,13 +97,24 @@ KINDS = (
         | _set("inquiry inquiries enquiries conviction convictions arrest arrests juv lawsuits")
         | _set("judgments judgements liens foreclosure foreclosures repossessions claims accidents")
         | _set("inpatient outpatient emergency admissions diagnoses procedures pubrec recid"),
-        ("public record", "public records", "days past", "times 90", "charged off"),
+        (
+            *("public record", "public records", "days past", "times 90", "charged off"),
+            *("charge off", "charge offs", "collection count", "hard pulls", "hard inquiries"),
+        ),
     ),
-    Matter("a date", _set("date datetime timestamp weekday dob"), ("issue d",)),
+    Matter("a date", _set("date datetime timestamp weekday dob earliest"), ("issue d",)),
 )
 
+#: money somebody has, earns or owes can change, whatever else a name speaks of
+_MONEY = _set("income incomes earnings salary wage wages debt debts balance balances savings bill")
+_MONEY |= _set("bills spend spending expenses assets exchange")
+
+#: how long a loan is to last is a choice
+_CHOSEN = _set("loan repayment instalment installment term mortgage lease contract")
+
 #: values that speak of sex and marriage, whatever the column is called
-_PROTECTED_VALUES = _set("male female man woman married single divorced widowed nonbinary")
+_PROTECTED_VALUES = _set("male female married divorced widowed nonbinary männlich weiblich")
+_PROTECTED_VALUES |= _set("verheiratet geschieden mr mrs ms herr frau")
 
 
 def words_of(name: Any) -> list[str]:
@@ -115,14 +133,26 @@ def kind_of(name: Any, column: pd.Series, category: bool) -> tuple[str, str]:
     """The direction of a change and why; ("any", "") where nothing speaks against it."""
     words = words_of(name)
     said = f" {' '.join(words)} "
+    money = not category and bool(_MONEY.intersection(words))
     for kind in KINDS:
+        if money or (kind.numbers == "up" and _CHOSEN.intersection(words)):
+            continue
         if kind.words.intersection(words) or any(f" {p} " in said for p in kind.phrases):
-            return (kind.texts if category else kind.numbers), kind.why
+            direction = kind.texts if category else kind.numbers
+            if direction == "up" and _counted_down(column):
+                direction = "down"
+            return direction, kind.why
     if category:
         return _by_values(column)
     if is_id(name, column):
         return "frozen", "another whole number in every row: taken for an id"
     return "any", ""
+
+
+def _counted_down(column: pd.Series) -> bool:
+    """Whether a duration is written as days before today: it falls as time passes."""
+    values = pd.to_numeric(column, errors="coerce").dropna()
+    return bool(len(values)) and bool((values <= 0).mean() > 0.5) and float(values.min()) < 0
 
 
 def _by_values(column: pd.Series) -> tuple[str, str]:
@@ -131,6 +161,9 @@ def _by_values(column: pd.Series) -> tuple[str, str]:
         return "frozen", "its categories speak of sex or marriage"
     if are_dates(column):
         return "frozen", "dates"
+    known = column.dropna()
+    if len(known) >= 20 and known.nunique() > 0.5 * len(known):
+        return "frozen", "another text in most rows: a name, not a property"
     return "any", ""
 
 

@@ -44,11 +44,8 @@ from holdfast.recourse.problem import Problem
 #: leaves of all trees together, at most
 MOST_LEAVES = 4000
 
-#: how far inside its interval a value lies: trees look at single precision
-INSIDE = 1e-6
-
-#: for every feature, more than this and at most that
-Box = dict[int, tuple[float, float]]
+#: for every feature: more than this, at most that, and whether it may be missing
+Box = dict[int, tuple[float, float, bool]]
 
 
 @dataclass(frozen=True)
@@ -77,8 +74,11 @@ def ensemble_of(estimator: Any, sign: int) -> Ensemble | None:
     if isinstance(estimator, GradientBoostingClassifier | GradientBoostingRegressor):
         rate = float(estimator.learning_rate)
         trees = [_leaves(one.tree_, rate * sign) for one in estimator.estimators_.ravel()]
-        start = np.zeros((1, estimator.n_features_in_))
-        first = float(np.ravel(estimator._raw_predict_init(start))[0])
+        some = np.random.default_rng(0).normal(size=(4, estimator.n_features_in_)) * 100.0
+        start = np.ravel(estimator._raw_predict_init(some.astype(np.float32)))
+        if np.ptp(start) > 0:
+            return None  # it starts from a model of its own
+        first = float(start[0])
         return Ensemble(trees, lambda score: score - sign * first)
     if isinstance(estimator, HistGradientBoostingClassifier | HistGradientBoostingRegressor):
         if getattr(estimator, "_preprocessor", None) is not None:
@@ -109,11 +109,20 @@ def _leaves(tree: Any, scale: float, column: int | None = None) -> list[tuple[fl
         if tree.children_left[node] < 0:
             found.append((scale * float(values[node, column or 0]), box))
             continue
-        f, t = int(tree.feature[node]), float(tree.threshold[node])
-        low, high = box.get(f, (-np.inf, np.inf))
-        left.append((int(tree.children_left[node]), {**box, f: (low, min(high, t))}))
-        left.append((int(tree.children_right[node]), {**box, f: (max(low, t), high)}))
+        split = int(tree.feature[node]), float(tree.threshold[node])
+        boxes = _halves(box, *split, bool(tree.missing_go_to_left[node]))
+        children = int(tree.children_left[node]), int(tree.children_right[node])
+        left.extend(zip(children, boxes, strict=True))
     return found
+
+
+def _halves(box: Box, f: int, t: float, missing_left: bool) -> tuple[Box, Box]:
+    """What leads to the left and to the right of a node."""
+    low, high, missing = box.get(f, (-np.inf, np.inf, True))
+    return (
+        {**box, f: (low, min(high, t), missing and missing_left)},
+        {**box, f: (max(low, t), high, missing and not missing_left)},
+    )
 
 
 def _histogram_leaves(nodes: Any, sign: int) -> list[tuple[float, Box]]:
@@ -125,10 +134,9 @@ def _histogram_leaves(nodes: Any, sign: int) -> list[tuple[float, Box]]:
         if node["is_leaf"]:
             found.append((sign * float(node["value"]), box))
             continue
-        f, t = int(node["feature_idx"]), float(node["num_threshold"])
-        low, high = box.get(f, (-np.inf, np.inf))
-        left.append((int(node["left"]), {**box, f: (low, min(high, t))}))
-        left.append((int(node["right"]), {**box, f: (max(low, t), high)}))
+        split = int(node["feature_idx"]), float(node["num_threshold"])
+        boxes = _halves(box, *split, bool(node["missing_go_to_left"]))
+        left.extend(zip((int(node["left"]), int(node["right"])), boxes, strict=True))
     return found
 
 
@@ -191,6 +199,34 @@ class TreeProgram:
                 if away.max() > 1e-6 * (1.0 + np.abs(F[:, j]).max()):
                     raise self._refused()
                 self.numbers[j] = k, float(slope), float(offset)
+        self._try(problem, rng)
+
+    def _try(self, problem: Problem, rng: np.random.Generator) -> None:
+        """Whether features come from one column each when several change at once."""
+        space, q = problem.space, len(problem)
+        some = problem.take(rng.integers(q, size=32))
+        moved = np.where(space.number, 3.0 * space.spread * rng.normal(size=some.factual.shape), 0)
+        Z = np.where(some.kept, some.factual, some.factual + moved)
+        for k, c in enumerate(space.coordinates):
+            if c.categories is not None:
+                codes = rng.integers(len(c.categories), size=len(Z))
+                Z[:, k] = np.where(some.kept[:, k], some.factual[:, k], codes)
+        before, after = (self._features(some.table(at), problem) for at in (some.factual, Z))
+        used = {j for tree in self.ensemble.trees for _, box in tree for j in box}
+        for j in used:
+            said = before[:, j]
+            if j in self.numbers:
+                k, slope, offset = self.numbers[j]
+                said = np.where(some.kept[:, k], said, slope * Z[:, k] + offset)
+            elif j in self.choices:
+                k = self.choices[j]
+                one = some.factual.copy()
+                one[:, k] = Z[:, k]
+                said = self._features(some.table(one), problem)[:, j]
+            size = 1.0 + np.abs(np.nan_to_num(after[:, j]))
+            same = np.isnan(said) & np.isnan(after[:, j])
+            if not np.all(same | (np.abs(said - after[:, j]) <= 1e-6 * size)):
+                raise self._refused()
 
     def _refused(self) -> UnsupportedModelError:
         return UnsupportedModelError(
@@ -210,7 +246,8 @@ class TreeProgram:
         total = matrix.shape[1]
         price = np.concatenate(prices)
         cost, upper = np.zeros(total), np.ones(total)
-        unit = float(np.exp(np.mean(np.log(space.weight))))
+        paid = price[np.isfinite(price) & (price > 0)]
+        unit = float(np.median(paid)) if paid.size else 1.0  # costs near 1, whatever their unit
         cost[:width] = np.where(np.isfinite(price), price / unit, 0.0)
         upper[:width] = np.isfinite(price)
         solved = milp(
@@ -232,16 +269,27 @@ class TreeProgram:
 
     @cached_property
     def _cuts(self) -> dict[int, Array]:
-        """Of every number the values at which some tree changes its mind."""
+        """Of every number the values on either side of where some tree changes its mind."""
         found: dict[int, set[float]] = {}
         for tree in self.ensemble.trees:
             for _, box in tree:
                 for j, ends in box.items():
                     if j in self.numbers:
                         k, slope, offset = self.numbers[j]
-                        cuts = found.setdefault(k, set())
-                        cuts.update((end - offset) / slope for end in ends if np.isfinite(end))
-        return {k: np.array(sorted(cuts)) for k, cuts in found.items()}
+                        beside = found.setdefault(k, set())
+                        for end in ends[:2]:
+                            if np.isfinite(end):
+                                beside.update((f - offset) / slope for f in self._beside(end))
+        return {k: np.array(sorted(beside)) for k, beside in found.items()}
+
+    def _beside(self, threshold: float) -> tuple[float, float]:
+        """A feature's values next to a threshold, on either side for certain."""
+        if not self.ensemble.single:
+            step = 4.0 * float(np.spacing(max(abs(threshold), 1e-300)))
+            return threshold - step, threshold + step
+        near = np.float32(threshold)
+        step = 2.0 * float(np.spacing(np.float32(max(abs(near), np.float32(1e-30)))))
+        return float(near) - step, float(near) + step
 
     def _values(self, one: Problem, k: int) -> Array:
         """What a person may have here that matters: their own, and the nearest beyond each cut."""
@@ -252,12 +300,11 @@ class TreeProgram:
         if one.kept[0, k]:
             return np.array([own])
         low, high, cuts = one.low[0, k], one.high[0, k], self._cuts.get(k, np.zeros(0))
-        beside = INSIDE * (1.0 + np.abs(cuts))
-        found = np.concatenate([cuts - beside, cuts + beside, [own]])
+        found = np.concatenate([cuts, [own]])
         if step > 0:
             at = float(one.anchor[0, k])
             places = np.floor((cuts - at) / step)
-            found = np.concatenate([at + step * (places + i) for i in (-1, 0, 1, 2)] + [[own]])
+            found = np.concatenate([*(at + step * (places + i) for i in (-1, 0, 1, 2)), [own]])
         if low > own or high < own:  # where they are they may not stay
             found = np.append(found, np.clip(own, low, high))
         return np.unique(found[(found >= low) & (found <= high)])
@@ -311,10 +358,10 @@ class TreeProgram:
     def _allowed(self, box: Box, features: list[Array]) -> dict[int, Any] | None:
         """By coordinate, which of its values lead to a leaf; ``None`` where nothing does."""
         found: dict[int, Any] = {}
-        for j, (low, high) in box.items():
+        for j, (low, high, missing) in box.items():
             k = self.numbers[j][0] if j in self.numbers else self.choices.get(j, -1)
             at = features[max(k, 0)][:, j]
-            fine = (at > low) & (at <= high)
+            fine = np.where(np.isnan(at), missing, (at > low) & (at <= high))
             if k < 0:  # nothing changes it
                 if not fine[0]:
                     return None

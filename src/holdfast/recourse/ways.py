@@ -20,10 +20,10 @@ FEWEST, OTHERS = "fewest changes", "different features"
 def solved(problem: Problem, solve: Solve, exactly: bool) -> Array:
     """What a method finds, with no more changes at once than allowed.
 
-    A linear score has a program for that (``exactly``). Otherwise the changes that matter least
-    are given up and the method tries again with the others.
+    Some methods have a program for that (``exactly``). Otherwise the changes that matter least are
+    given up and the method tries again with the others.
     """
-    if problem.most is None or (exactly and affordable(problem)):
+    if problem.most is None or exactly:
         return solve(problem)
     free = replace(problem, most=None)
     Z = solve(free)
@@ -84,7 +84,7 @@ def _others(problem: Problem, Z: Array, valid: Mask, solve: Solve) -> Array:
         some = some.holding(some.changed(Z[rows]))
         free = np.flatnonzero(some.movable().any(axis=1) | _has_choices(some))
         if free.size:
-            tried = solved(some.take(free), solve, True)
+            tried = solve(some.take(free))
             fine = some.take(free).reached(some.take(free).scores(tried))
             out[rows[free[fine]]] = tried[fine]
     return out

@@ -138,7 +138,8 @@ def _term(what: str, name: Any, about: Any) -> Term:
             raise HoldfastError(f"{what}: {key} of {name!r} must be text, got {about[key]!r}")
     if not isinstance(values, Mapping) or not all(isinstance(v, str) for v in values.values()):
         raise HoldfastError(f"{what}: values of {name!r} must be a table of codes and words")
-    if decimals is not None and (not isinstance(decimals, int) or not 0 <= decimals <= 12):
+    odd = isinstance(decimals, bool) or not isinstance(decimals, int)
+    if decimals is not None and (odd or not 0 <= decimals <= 12):
         raise HoldfastError(f"{what}: decimals of {name!r} must be a number from 0 to 12")
     codes = {str(code): words for code, words in values.items()}
     return Term(about.get("label", ""), about.get("unit", ""), decimals, codes)
