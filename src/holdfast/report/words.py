@@ -39,6 +39,10 @@ _PLAINLY = {
     "what lies beyond it is bounded",
     "preprocessing refitted": "with the preprocessing fitted again",
     "attack only": "nothing is proven, only searched",
+    "newton/jackknife": "predicted by one step towards the refitted model, then refitted",
+    "jackknife": "predicted to first order, then refitted",
+    "refit only": "known by refitting only",
+    "exact": "worked out exactly",
 }
 
 
