@@ -52,6 +52,7 @@ def test_bad_input(arguments, words, tmp_path, monkeypatch, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 def test_workers_end_with_whoever_started_them(tmp_path, heloc, admission):
     out = tmp_path / "out"

@@ -322,6 +322,7 @@ paper.reproduce(["onion"], {out!r}, quick=True, jobs=1, resume={resume})
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on(tmp_path):
     out = tmp_path / "out"
     tests = os.path.dirname(__file__)

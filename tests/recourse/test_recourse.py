@@ -616,6 +616,7 @@ def test_unknown_categories_stay_as_they_are(rng):
     assert found.points.loc[0, "c"] == "z"
 
 
+@pytest.mark.slow
 def test_real_data_success(heloc):
     X, score = heloc
     train, people = X[:2000], X[2000:2600]
