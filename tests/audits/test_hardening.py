@@ -345,6 +345,7 @@ def test_plot_and_json():
     assert [line["mitigation"] for line in said["lines"]] == ["uniform", "uniform", "margin"]
 
 
+@pytest.mark.slow
 def test_the_command_and_the_section(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table = write_loans(tmp_path).fillna({"income": 3000.0})

@@ -173,6 +173,7 @@ def test_hardened_recourses_survive_every_single_refit(name):
     assert "proven with the preprocessing refitted" in found.recommendation
 
 
+@pytest.mark.slow
 def test_robust_preprocessing_is_measured_like_the_others():
     X, y = loans(200, income=90_000.0, own=True)
     front = make_column_transformer(

@@ -269,6 +269,7 @@ def test_erasures_honoured_before(folder, capsys):
     assert curves[0] == pytest.approx(curves[1])
 
 
+@pytest.mark.slow
 def test_subjects_are_what_an_erasure_removes(folder, capsys):
     table = pd.read_csv("merit.csv").drop(columns="customer")
     table.insert(0, "owner", [f"P{i // 2}" for i in range(len(table))])

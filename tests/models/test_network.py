@@ -183,6 +183,7 @@ def test_relu_on_a_kink_is_refused_rather_than_guessed(rng):
         model.deletions(X[:5])
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.filterwarnings("ignore::holdfast.DriftWarning")
 def test_heloc(heloc, rng):

@@ -282,6 +282,7 @@ def test_the_ceiling_lies_above_every_attack():
     assert (np.diff(proof.upper) >= 0).all()
 
 
+@pytest.mark.slow
 def test_real_data(heloc):
     X, score = heloc
     train, people, y = X[:7900], X[7900:], score[:7900]
