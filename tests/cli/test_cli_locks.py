@@ -520,7 +520,7 @@ def test_a_carriage_return_ends_no_cell(folder, capsys):
     assert (
         run(["impact", *base, "--recourses", "issued.csv", "--erase", "C\rC-0003", "--json"]) == 0
     )
-    assert json.loads(capsys.readouterr().out)["recourses"] >= 5
+    assert json.loads(capsys.readouterr().out)["recourses"] >= 10
 
 
 def test_no_spreadsheet_runs_a_cell(folder, capsys):
@@ -528,7 +528,7 @@ def test_no_spreadsheet_runs_a_cell(folder, capsys):
     table["region"] = "=cmd|" + table["region"]
     table["customer"] = ["@" + name for name in table["customer"]]
     table.to_csv("t.csv", index=False)
-    base = ["--train", "t.csv", *MERIT[2:]]
+    base = ["--train", "t.csv", *MERIT[2:], "--actionability", "none"]
     outputs = ["--csv", "tables", "--case-file", "case", "--cohort", "region"]
     assert run(["audit", *base, *QUICK, *outputs]) == 0
     assert run(["recourse", *base, "--out", "issued.csv"]) == 0
@@ -543,7 +543,7 @@ def test_no_spreadsheet_runs_a_cell(folder, capsys):
                 assert number or not cell.startswith(("=", "+", "-", "@")), file
     for issued in ("issued.csv", "h.csv"):
         assert run(["impact", *base, "--recourses", issued, "--erase", "@C-0003", "--json"]) == 0
-        assert json.loads(capsys.readouterr().out)["recourses"] >= 5
+        assert json.loads(capsys.readouterr().out)["recourses"] >= 10
 
 
 # 10: what else -------------------------------------------------------------------------------

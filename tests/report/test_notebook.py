@@ -148,3 +148,17 @@ def test_mlflow_keeps_the_audit(audited, tmp_path, monkeypatch):
     assert 0 not in [m.step for m in ceilings]
     files = {f.path for f in client.list_artifacts(active.info.run_id, "holdfast")}
     assert files == {"holdfast/report.html", "holdfast/audit.json"}
+
+
+def test_who_can_be_promised_nothing_is_a_finding():
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    model = hf.erasable(LinearRegression().fit(X, y), X, y, favourable="low")
+    rules = hf.Actionability.infer(X, s5="frozen", s1="frozen")
+    given = hf.find_recourse(model, X[:250], target=-140, actionability=rules)
+    none = int(given.reason.str.startswith("infeasible").sum())
+    assert none >= 10  # else there is nothing to say
+    said = " ".join(hf.audit(model, given, max_deletions=1, draws=2).summary().actions)
+    assert f"{none} people can be promised nothing" in said
+    assert "s5" in said
+    few = hf.audit(model, given.take(np.flatnonzero(given.valid)), max_deletions=1, draws=2)
+    assert "promised nothing" not in " ".join(few.summary().actions)

@@ -242,6 +242,7 @@ def audit(
         },
         about=about or About(),
         groups=None if whose is None else group_table(whose[promises.kept], after[k], target),
+        blocked=promises.given.blocked() if isinstance(promises.given, Recourse) else None,
     )
 
 

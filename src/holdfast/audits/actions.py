@@ -16,7 +16,7 @@ ENOUGH = 0.05
 def actions(audit: Any) -> list[str]:
     """Sentences, the most useful first; nothing in them is about fewer than ten recourses."""
     told = [_overshoot(audit), _scales(audit), _first_to_expire(audit), _seeds(audit)]
-    told.append(_always(audit))
+    told += [_blocked(audit), _always(audit)]
     return [sentence for sentence in told if sentence]
 
 
@@ -71,6 +71,26 @@ def _first_to_expire(audit: Any) -> str:
     return (
         f"{fragile:,} of {certified.size:,} promises are not proven to survive even one erasure: "
         "check those first after every refit (the case file names them)."
+    )
+
+
+def _blocked(audit: Any) -> str:
+    """Who can be promised nothing; not where that would say something of fewer than ten."""
+    if audit.blocked is None:
+        return ""
+    many = audit.blocked["people"].tolist()
+    proven, unfound = many[0], many[1]
+    if proven < FEWEST or 0 < unfound < FEWEST:
+        return ""
+    names = [
+        f"{what.removeprefix('blocked by the rule for ').removesuffix(' alone')}"
+        for what, count in zip(audit.blocked["what"][2:], many[2:], strict=True)
+        if count >= FEWEST
+    ]
+    rules = f" Rules that stand in the way by themselves: {', '.join(names[:5])}." if names else ""
+    return (
+        f"{proven:,} people can be promised nothing: it is proven that no change the rules allow "
+        f"reaches the target.{rules}"
     )
 
 

@@ -42,6 +42,8 @@ class Audit:
     likelihood : Likelihood or None
     cohorts, overshoots, groups : frame or None
         What erasing whole groups does; other overshoots; whose promises break, by group.
+    blocked : frame or None
+        How many people can be promised nothing, and which rules stand in their way.
     refit_noise : float
         The share that breaks when an estimator that draws is refitted on the very same rows: what
         a missing ``random_state`` does. 0 for all others.
@@ -89,6 +91,7 @@ class Audit:
     about: About = field(default_factory=About, repr=False)
     hardening: Any = field(default=None, repr=False)
     groups: pd.DataFrame | None = field(default=None, repr=False)
+    blocked: pd.DataFrame | None = field(default=None, repr=False)
 
     @property
     def preprocessed(self) -> bool:

@@ -48,7 +48,7 @@ class ScreenedAttack(RefittingAttack):
         self._singles: dict[float | None, Sweep] = {}
         self._looked_at: Array = np.zeros((len(self.margins), 0))
         self._again = 0
-        self._effects: Any = self._model.deletions(self._points)
+        self._whole = self._model.deletions(self._points)  # what sets do is known without refits
 
     def singles(self, temperature: float | None = None) -> Sweep:
         if temperature not in self._singles:
@@ -185,16 +185,6 @@ class ScreenedAttack(RefittingAttack):
         possible = np.zeros(len(self.units), dtype=bool)
         value[kept], tie[kept], possible[kept] = found.value, found.tie, found.possible
         return Sweep(value, tie, possible)
-
-    def _drop(self, units: Sequence[int]) -> Array:
-        if not len(units):
-            return np.zeros(len(self._Z))
-        key = tuple(sorted(units))
-        if key not in self._drops:
-            if len(self._drops) > 1000:
-                self._drops.pop(next(iter(self._drops)))
-            self._drops[key] = self._effects.effect_at(self.units.rows(key))
-        return self._drops[key]
 
 
 def _leaders(costs: list[Array], possible: Any, many: int) -> Positions:
