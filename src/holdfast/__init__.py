@@ -82,6 +82,10 @@ _HOME = {
     "Proof": "holdfast.proofs.result",
     "certify": "holdfast.proofs",
     "issued_recourse": "holdfast.recourse.issued",
+    "Scan": "holdfast.scale.scan",
+    "scan": "holdfast.scale.scan",
+    "ScannedModel": "holdfast.models.scanned",
+    "fit": "holdfast.cases.scanning",
 }
 
 __all__ = [
@@ -103,6 +107,8 @@ __all__ = [
     "Plan",
     "Proof",
     "Recourse",
+    "Scan",
+    "ScannedModel",
     "SingularDeletionError",
     "UnsupportedModelError",
     "WideReLURegressor",
@@ -112,6 +118,7 @@ __all__ = [
     "certify",
     "erasable",
     "find_recourse",
+    "fit",
     "harden",
     "impact",
     "invalidation_rate",
@@ -119,6 +126,7 @@ __all__ = [
     "load_dataset",
     "outcome_instability",
     "register",
+    "scan",
     "search",
 ]
 

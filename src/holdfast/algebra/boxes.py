@@ -26,6 +26,7 @@ import numpy as np
 from holdfast.algebra.box_loops import strongest, sums_of_largest
 from holdfast.algebra.clusters import Cluster, clusters_among
 from holdfast.algebra.deletions import Deletions
+from holdfast.algebra.outside import Outside
 from holdfast.algebra.rows import Array, Positions
 
 #: outward rounding: sums here have at most a few dozen terms
@@ -48,12 +49,18 @@ class Boxes:
         The largest ``k`` with a box: larger deletions may be singular, or cannot be bounded so.
     clusters : list of Cluster
         Rows that are bounded together; their own boxes are 0.
+    partners : ndarray of shape (limit + 1,)
+        The sum of the ``k − 1`` largest ``‖ũ‖ |x|`` of all rows, where some are outside.
+    strangers : ndarray of shape (limit + 1,)
+        The largest ``‖ũ‖ |x|`` of a row outside.
     """
 
     low: Array
     high: Array
     limit: int
     clusters: list[Cluster] = field(default_factory=list)
+    partners: Array = field(default_factory=lambda: np.zeros(0), repr=False)
+    strangers: Array = field(default_factory=lambda: np.zeros(0), repr=False)
 
 
 def boxes(deletions: Deletions, budget: int, passes: int = 4, groups: bool = False) -> Boxes:
@@ -62,6 +69,8 @@ def boxes(deletions: Deletions, budget: int, passes: int = 4, groups: bool = Fal
     ``groups``: where they end early, bound small groups of fragile rows as one. Their own boxes
     are then 0, so that only a caller that adds what the clusters can do may ask for it.
     """
+    if deletions.outside is not None:
+        groups = False  # few rows of very many: no group of them is fragile
     key = ("boxes", getattr(deletions, "coupled", True), budget, passes)
     found = deletions.rows.memory.get(key)
     if found is None and many_rows(deletions):
@@ -142,8 +151,11 @@ def _boxes(deletions: Deletions, budget: int, passes: int, clusters: list[Cluste
             yield alive.size + number, row[None]
 
     lists = Lists(tiles, np.abs(scaled), budget)
+    if deletions.outside is not None:
+        assert deletions.row_lengths is not None
+        lists.beside = Strangers(deletions.outside, deletions.row_lengths[alive] / root)
     limit, z = 0, np.abs(scaled)
-    found, lengths = [], []
+    found, lengths, partners, strangers = [], [], [0.0], [0.0]
     for k in range(1, budget + 1):
         grown = lists.super_solution(np.abs(scaled), z, k)
         if grown is None:
@@ -152,6 +164,9 @@ def _boxes(deletions: Deletions, budget: int, passes: int, clusters: list[Cluste
         lo, hi = lists.tightened(scaled, z, k, passes, known)
         found.append((lo[known], hi[known]))
         lengths.append(z[~known])
+        if lists.beside is not None:
+            partners.append(lists.beside.partners(z, k))
+            strangers.append(lists.beside.largest)
     for k in range(limit, 0, -1):
         lo, hi = found[k - 1]
         if k < limit:
@@ -160,7 +175,14 @@ def _boxes(deletions: Deletions, budget: int, passes: int, clusters: list[Cluste
         low[k, alive], high[k, alive] = lo / root, hi / root
     for number, cluster in enumerate(clusters):
         cluster.reach = np.array([cluster.length, *(each[number] for each in lengths)])
-    return Boxes(low[: limit + 1], high[: limit + 1], limit, clusters)
+    return Boxes(
+        low[: limit + 1],
+        high[: limit + 1],
+        limit,
+        clusters,
+        np.array(partners),
+        np.array(strangers),
+    )
 
 
 def find_clusters(deletions: Deletions, budget: int) -> list[Cluster]:
@@ -218,6 +240,37 @@ def newton_moves(deletions: Deletions, found: Boxes, curvature: Array) -> Array:
     return moves * (1.0 + 1e-9)
 
 
+class Strangers:
+    """Rows outside, as partners of those that are looked at.
+
+    Parameters
+    ----------
+    outside : Outside
+    lengths : (n,)
+        ``‖ũ‖`` of the rows that are looked at.
+    """
+
+    def __init__(self, outside: Outside, lengths: Array):
+        self._outside, self.lengths = outside, lengths
+        #: the largest ``‖ũ‖ z`` of a row outside
+        self.largest = outside.step * (1.0 + 1e-6) + 1e-300
+
+    def partners(self, z: Array, k: int) -> float:
+        """A bound on the ``k − 1`` largest ``‖ũ‖ z`` of all rows."""
+        if k <= 1:
+            return 0.0
+        some = self.lengths * z
+        most = min(k - 1, some.size)
+        top = np.partition(some, some.size - most)[-most:]
+        held = float(np.maximum(top, self.largest).sum()) + (k - 1 - most) * self.largest
+        return held * (1.0 + _OUTWARD)
+
+    def grown(self, z: Array, k: int, slack: float = 1e-6) -> float:
+        """``‖ũ‖ z`` of a row outside, with these partners."""
+        outside = self._outside
+        return outside.step * (1.0 + slack) + outside.spread * self.partners(z, k) * (1.0 + slack)
+
+
 class Lists:
     """The strongest entries of every row of ``E``, and what is known of the rest.
 
@@ -245,9 +298,13 @@ class Lists:
             strongest(tile, at, self.reference, self.values, self.places, self.rest)
         self.values *= 1.0 + _OUTWARD
         self.rest *= 1.0 + _OUTWARD
+        #: rows that are not among these but may be partners
+        self.beside: Strangers | None = None
 
     def _sums(self, low: Array, high: Array, count: int, z: Array, sign: float = 1.0) -> Array:
         ceiling = self.rest * float(np.max(z / self.reference))
+        if self.beside is not None:
+            ceiling = np.maximum(ceiling, self.beside.lengths * self.beside.largest)
         out = np.empty(z.size)
         sums_of_largest(self.values, self.places, ceiling, low, high, sign, count, out)
         return out * (1.0 + _OUTWARD)
@@ -265,9 +322,15 @@ class Lists:
                 return None
             done = bool(np.all(np.abs(grown - z) <= 1e-9 * grown))
             z = grown
+            if self.beside is not None:
+                further = self.beside.grown(z, k) + 1e-300
+                done &= abs(further - self.beside.largest) <= 1e-9 * further
+                self.beside.largest = further
             if done:
                 break
         fine = np.all((base + self._sums(-z, z, k - 1, z)) * (1.0 + _OUTWARD) < z)
+        if self.beside is not None:
+            fine &= self.beside.grown(z, k, _OUTWARD) < self.beside.largest
         return z if fine else None
 
     def tightened(

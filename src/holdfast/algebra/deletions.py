@@ -24,6 +24,7 @@ from scipy import linalg
 
 from holdfast.algebra.dual import DualInverse
 from holdfast.algebra.fit_by_weight import DualFit, FitByWeight, LowRankFit
+from holdfast.algebra.outside import Outside
 from holdfast.algebra.rows import Array, Positions, TrainingRows, listed
 from holdfast.algebra.tiles import Products, Stored, Tiles
 from holdfast.errors import HoldfastError, SingularDeletionError
@@ -228,6 +229,8 @@ class Deletions(ABC):
     whole: Whole | None = None
     #: what a row that goes changes beside its own term
     also: Also | None = None
+    #: rows that can go too but are not among these
+    outside: Outside | None = None
     #: rows whose weights a :meth:`fit_by_weight` can follow at once; ``None``: all
     most_weighted: int | None = None
 
@@ -294,6 +297,7 @@ class LowRankDeletions(Deletions):
     lost: float = 1e-7
     whole: Whole | None = field(default=None, repr=False)
     also: Also | None = field(default=None, repr=False)
+    outside: Outside | None = field(default=None, repr=False)
 
     @property
     def streams(self) -> bool:  # type: ignore[override]

@@ -34,6 +34,10 @@ class TrainingRows:
         The sample weights of the fit: a row of weight 0 keeps no class alive.
     memory : dict
         What was worked out about deletions of these rows and serves any query: kept with them.
+    standing : int
+        How many of the last rows stand for others, which are not here: they cannot go.
+    names : ndarray of int of shape (n − standing,) or None
+        The number of every row in a larger table, where these are some of its rows.
     """
 
     n: int
@@ -41,6 +45,13 @@ class TrainingRows:
     classes: npt.NDArray[np.intp] | None = field(default=None, repr=False)
     weights: Array | None = field(default=None, repr=False)
     memory: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    standing: int = 0
+    names: Positions | None = field(default=None, repr=False)
+
+    @property
+    def own(self) -> int:
+        """How many rows are here themselves, and can go."""
+        return self.n - self.standing
 
     @cached_property
     def rows_of_subject(self) -> dict[str, Positions]:
@@ -50,7 +61,7 @@ class TrainingRows:
                 "this model knows no subjects: pass subjects= (one id per training row) to "
                 "erasable(), or delete by row position"
             )
-        names = np.asarray(ids_as_text(self.subjects, "subjects"))
+        names = np.asarray(ids_as_text(self.subjects[: self.own], "subjects"))
         order = np.argsort(names, kind="stable")
         found, starts = np.unique(names[order], return_index=True)
         return dict(zip(found.tolist(), np.split(order, starts[1:]), strict=True))
@@ -61,7 +72,15 @@ class TrainingRows:
         def some(values: Any) -> Any:
             return None if values is None else values[rows]
 
-        return TrainingRows(len(rows), some(self.subjects), some(self.classes), some(self.weights))
+        own = rows[rows < self.own]
+        return TrainingRows(
+            len(rows),
+            some(self.subjects),
+            some(self.classes),
+            some(self.weights),
+            standing=len(rows) - len(own),
+            names=None if self.names is None else self.names[own],
+        )
 
     def positions(self, rows: Any = None, subjects: Any = None) -> Positions:
         """The row positions meant by ``rows`` or by ``subjects``, checked.
@@ -110,10 +129,10 @@ class TrainingRows:
                 f"rows must be integer positions 0 … {self.n - 1}, got {given.dtype} values "
                 "(people are named through subjects=)"
             )
-        outside = given[(given < 0) | (given >= self.n)]
+        outside = given[(given < 0) | (given >= self.own)]
         if outside.size:
             raise HoldfastError(
-                f"row {int(outside[0])} is out of range: positions go from 0 to {self.n - 1}"
+                f"row {int(outside[0])} is out of range: positions go from 0 to {self.own - 1}"
             )
         once, counts = np.unique(given, return_counts=True)
         if once.size < given.size:
@@ -148,12 +167,13 @@ class TrainingRows:
         return f"without rows {listed(gone)}" if gone.size else f"on {len(rows)} rows"
 
     def undeletable(self) -> Positions:
-        """Rows that cannot go even alone because they are all there is of a class."""
-        if self.classes is None:
-            return np.empty(0, dtype=np.intp)
-        alive = np.ones(self.n, dtype=bool) if self.weights is None else self.weights > 0
-        counts = np.bincount(self.classes[alive], minlength=2)
-        return np.flatnonzero(alive & (counts[self.classes] == 1))
+        """Rows that cannot go even alone: all there is of a class, or stand for others."""
+        stays = np.arange(self.n) >= self.own
+        if self.classes is not None:
+            alive = np.ones(self.n, dtype=bool) if self.weights is None else self.weights > 0
+            counts = np.bincount(self.classes[alive], minlength=2)
+            stays |= alive & (counts[self.classes] == 1)
+        return np.flatnonzero(stays)
 
 
 def as_text(name: Any) -> str:

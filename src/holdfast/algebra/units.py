@@ -36,9 +36,10 @@ class Units:
     def __init__(self, training: TrainingRows, unit: str):
         self.training, self.unit = training, unit
         if unit == "row":
-            self.order: Positions = np.arange(training.n)
-            self.starts = np.arange(training.n + 1)
-            self.names: list[Any] = list(range(training.n))
+            self.order: Positions = np.arange(training.own)
+            self.starts = np.arange(training.own + 1)
+            named = range(training.own) if training.names is None else training.names.tolist()
+            self.names: list[Any] = list(named)
         elif unit == "subject":
             groups = training.rows_of_subject
             self.order = np.concatenate(list(groups.values()))
@@ -49,7 +50,7 @@ class Units:
         self.sizes = np.diff(self.starts)
         self.single = bool(np.all(self.sizes == 1))
         #: whether the order is that of the training rows, all of them
-        self.as_trained = unit == "row"
+        self.as_trained = unit == "row" and not training.standing
 
     def among(self, some: Positions) -> Units:
         """Only some of the units as candidates; what is trained on stays the same."""

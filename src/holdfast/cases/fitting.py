@@ -13,7 +13,14 @@ from sklearn.base import is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import (
+    GammaRegressor,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    TweedieRegressor,
+)
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -52,6 +59,9 @@ KINDS: dict[str, Kind] = {
     "linear": Kind(LinearRegression, None, {}),
     "ridge": Kind(Ridge, None, {}),
     "logistic": Kind(None, LogisticRegression, {"tol": 1e-8, "max_iter": 10_000}),
+    "poisson": Kind(PoissonRegressor, None, {"tol": 1e-8, "max_iter": 10_000}),
+    "gamma": Kind(GammaRegressor, None, {"tol": 1e-8, "max_iter": 10_000}),
+    "tweedie": Kind(TweedieRegressor, None, {"power": 1.5, "tol": 1e-8, "max_iter": 10_000}),
     "ntk": Kind(NTKRegressor, None, {"beta": 5.0}),
     "lssvm": Kind(None, LSSVMClassifier, {}),
     "mlp": Kind(MLPRegressor, MLPClassifier, NETWORK),
@@ -183,7 +193,7 @@ def fit_kind(
     random_state : int
         For estimators that draw.
     """
-    estimator = _estimator(kind, labels.classes, parameters or {}, random_state)
+    estimator = unfitted(kind, labels.classes, parameters or {}, random_state)
     text = [name for name in X if not pd.api.types.is_numeric_dtype(X[name].dtype)]
     numbers = [name for name in X if name not in text]
     for name in X:
@@ -214,7 +224,7 @@ def fit_kind(
         raise HoldfastError(f"a {kind} model cannot be fitted: {failure}") from None
 
 
-def _estimator(kind: str, classes: bool, parameters: Mapping[str, Any], random_state: int) -> Any:
+def unfitted(kind: str, classes: bool, parameters: Mapping[str, Any], random_state: int) -> Any:
     found = KINDS[kind]
     make = found.classifier if classes else found.regressor
     if make is None:

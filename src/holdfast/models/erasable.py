@@ -217,6 +217,14 @@ class ErasableModel:
         """Largest change of a training score by polishing, in score standard deviations."""
         return float(self.core.drift)
 
+    #: scores without each of many sets, worked out by passes over files; ``None``: in memory
+    in_passes: Any = None
+
+    @property
+    def many(self) -> int:
+        """How many training rows there are, looked at or not."""
+        return self.rows.n
+
     @property
     def can(self) -> Capabilities:
         """What can be asked of it beyond scores and refits, decided when it was made."""

@@ -80,8 +80,7 @@ class LinearCore(LinearScores, Core):
             y = 2.0 * y - 1.0
             if self._class_weights is not None:
                 weights = weights * self._class_weights[data.rows.classes]
-        self.centre = centre_of(X, weights, self.intercept)
-        phi = features(X, self.centre)
+        phi, y = self._posed(X, y, weights)
         self.penalty = np.full(phi.shape[1], self.strength)
         if self.intercept:
             self.penalty[0] = 0.0
@@ -95,6 +94,11 @@ class LinearCore(LinearScores, Core):
         self._fitted, self._raw_residuals = phi @ self.theta, y - phi @ self.theta
         self._spread = spread_of(self._fitted, y)
         self.drift = float("nan")
+
+    def _posed(self, X: Array, y: Array, weights: Array) -> tuple[Array, Array]:
+        """The rows of the problem, and where they should lead."""
+        self.centre = centre_of(X, weights, self.intercept)
+        return features(X, self.centre), y
 
     def verify(self, fitted: Array, again: Array) -> str | None:
         """Other scores of the same estimator refitted on these data mean other data."""

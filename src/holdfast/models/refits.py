@@ -115,6 +115,11 @@ class Refits:
         ]
         gone = [np.array(rows, dtype=np.intp) for rows in new]
         fixed = self.model.cutoff is None
+        if self.model.in_passes is not None:
+            found = self._in_passes(gone, stage, preprocessing, by)
+            for rows, scores in zip(new, found, strict=True):
+                self._known[rows, preprocessing, by] = scores
+            return np.array([self._known[rows, preprocessing, by] for rows in named])
         kept = preprocessing == "kept" and not self.model.can.chooses
         if by == "solver" and kept and self.model.can.solves and fixed:
             found = self._solved_without(gone, stage)
@@ -247,6 +252,19 @@ class Refits:
             gone = np.setdiff1d(np.arange(model.rows.n), rows)
             self._reasons[tuple(gone.tolist())] = reasons
         return scores
+
+    def _in_passes(
+        self, sets: list[Positions], stage: str, preprocessing: Kept, by: By
+    ) -> list[Array]:
+        """From files: all sets together, with a pass where the estimator's word is wanted."""
+        if not sets:
+            return []
+        self._tell(stage, 0, len(sets))
+        look = by == "estimator"
+        found = list(self.model.in_passes(self.points, sets, preprocessing, look))
+        self.fits, self.solved = self.fits + look * len(sets), self.solved + (not look) * len(sets)
+        self._tell(stage, len(sets), len(sets))
+        return found
 
     def _quickly_without(self, sets: list[Positions], stage: str, quick: Any) -> list[Array]:
         """The whole pipeline refitted by re-weighting the penalty, where that is all it does."""

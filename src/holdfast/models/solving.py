@@ -164,7 +164,9 @@ def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array] | None
         if rows.size == 0:
             return np.zeros(len(before))
         after = None if quick is None else quick([rows])[0]
-        if after is None or np.isnan(after).any():
+        if (after is None or np.isnan(after).any()) and model.in_passes is not None:
+            after = model.in_passes(points, [rows], "refitted", False)[0]
+        elif after is None or np.isnan(after).any():
             keep = np.delete(np.arange(model.rows.n), rows)
             fresh: Any = (
                 Solved(model, keep)

@@ -37,12 +37,14 @@ class Missed:
     parts : of every k, pairs of left (q, m), not negative, and right (m, n)
     hidden : (q, budget + 1)
     limit : the largest ``k`` it holds for
+    outside : (q, budget + 1) what is charged at most for a row that is not among these; or 0
     """
 
     n: int
     parts: list[list[tuple[Array, Array]]]
     hidden: Array
     limit: int
+    outside: Any = 0.0
 
     @classmethod
     def nothing(cls, q: int, n: int, budget: int) -> Missed:
@@ -85,7 +87,7 @@ class Missed:
         stay = np.ones(self.n)
         stay[rows] = 0.0
         parts = [[(left, right * stay) for left, right in part] for part in self.parts]
-        return Missed(self.n, parts, hidden, self.limit)
+        return Missed(self.n, parts, hidden, self.limit, self.outside)
 
     def useful(self, margins: Array) -> int:
         """The largest ``k`` at which it leaves most recourses some margin to be certified with."""
@@ -183,7 +185,21 @@ class Candidates:
 
         find.loop = candidates  # type: ignore[attr-defined]
         Threads(cores() if n * q > SMALL else 1).map(find, range(0, q, many))
+        self.strangers = self._outside(found, limit)
         self._add_clusters(found)
+
+    def _outside(self, found: Boxes, limit: int) -> Array:
+        """What a row outside can do to each recourse as one of ``k``, (q, limit + 1)."""
+        outside, q = self.deletions.outside, len(self.values)
+        gains = np.zeros((q, limit + 1))
+        if outside is None:
+            return gains
+        lengths = self.deletions.lengths
+        for k in range(1, limit + 1):
+            gains[:, k] = outside.together(lengths, float(found.partners[k]))
+        if np.ndim(self.missed.outside):
+            gains += self.missed.outside[:, : limit + 1]
+        return gains
 
     def _add_clusters(self, found: Boxes) -> None:
         """What groups of fragile rows can add to each recourse, (groups, q) for every ``k``."""
@@ -200,14 +216,16 @@ class Candidates:
         """A bound on what ``k`` deletions can do to each recourse; ∞ where one may be singular."""
         charges = self.missed.at(k, self.places)
         out = np.empty(len(self.values))
-        reach(*self.parts, found.low[k], found.high[k], charges, k, out)
+        parts = (self.values, self.places, np.maximum(self.rest, self.strangers[:, k]))
+        reach(*parts, found.low[k], found.high[k], charges, k, out)
         if found.clusters:  # somebody of a group and k − 1 others, or k others
             fewer = np.zeros(len(out))
             if k > 1:
-                reach(*self.parts, found.low[k], found.high[k], charges, k - 1, fewer)
+                reach(*parts, found.low[k], found.high[k], charges, k - 1, fewer)
             out = np.maximum(out, fewer + self.cluster_gains[k].sum(axis=0))
         return np.where(self.cap < k, np.inf, out)
 
-    @property
-    def parts(self) -> tuple[Array, npt.NDArray[np.int64], Array]:
-        return self.values, self.places, self.rest
+    def others(self, j: int, k: int, whole: bool) -> float:
+        """What a row can do to one recourse that is not on its list; ``whole``: all rows are."""
+        outside = float(self.strangers[j, k])
+        return outside if whole else max(outside, float(self.rest[j]))

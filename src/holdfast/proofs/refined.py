@@ -77,14 +77,13 @@ class Refined:
         """Places of the rows that can matter at this budget, and whether no other row can."""
         gains = self._gains(k)
         order = np.argsort(-gains, kind="stable")
-        others = float(gains[order[: k - 1]].sum())
-        threshold = self.proof[k]
-        outside = 0.0 if self.whole else float(self.lists.rest[self.j])
+        threshold, outside = self.proof[k], self.lists.others(self.j, k, self.whole)
+        others = float(np.maximum(gains[order[: k - 1]], outside).sum())
         if outside + others > threshold and not self.whole:
             self._take_all()
             return self._survivors(k)
         enough = int(np.sum(gains[order] * (1.0 + 1e-10) + others > threshold))
-        return order[: max(enough, k)], True
+        return order[: max(enough, k)], outside == 0 or outside + others <= threshold
 
     def _decide(self, k: int, nodes: int) -> tuple[int, tuple[int, ...]]:
         """0: no set of ``k`` rows breaks it; 1: one does; 2: not known."""
@@ -118,7 +117,7 @@ class Refined:
         after = np.maximum(np.maximum(moved * low, moved * high) + charge, 0.0)
         widest = np.maximum(np.abs(self.boxes.low[k]), np.abs(self.boxes.high[k]))
         shift = float(np.max(cluster.coupling * widest))
-        ceiling = float(self.lists.rest[self.j]) * (not self.whole) + shift * cluster.widths(c)
+        ceiling = self.lists.others(self.j, k, self.whole) + shift * cluster.widths(c)
         ranked = -np.sort(-np.maximum(after, ceiling[:, None]), axis=1)
         sums = np.concatenate([np.zeros((len(base), 1)), np.cumsum(ranked, axis=1)], axis=1)
         left = np.minimum(np.maximum(k - sizes, 0), ranked.shape[1])
@@ -234,10 +233,14 @@ class Refined:
         ties = np.abs(E) * reach[outside]
         most = min(k, outside.size)
         ties = -np.sort(-np.partition(ties, outside.size - most, axis=1)[:, -most:], axis=1)
+        if self.deletions.outside is not None:  # some of them may be rows that are not here
+            lengths = self.deletions.row_lengths
+            assert lengths is not None
+            ties = np.maximum(ties, (lengths[rows] / root[rows])[:, None] * self.boxes.strangers[k])
         ties = np.cumsum(ties, axis=1) * (1.0 + 1e-10)
         gains = self._gains(k)
         gains[alive] = 0.0
-        weakest = max(float(gains.max()), 0.0 if self.whole else float(self.lists.rest[self.j]))
+        weakest = max(float(gains.max()), self.lists.others(self.j, k, self.whole))
         for b, partners in ((1, k - 2), (k, k - 3)):  # one stranger; two or more
             lo, hi = self._tightened(rows, inside, k, partners, ties[:, min(b, most) - 1])
             best = -np.sort(-(np.maximum(np.maximum(c * lo, c * hi) + charge, 0.0)))

@@ -1,0 +1,420 @@
+r"""What one pass over all rows works out, a block at a time, whatever the blocks come from.
+
+Near an optimum every linear model is a least squares problem in the rows
+:math:`a_i = \sqrt{v_i}\, φ_i`, :math:`b_i = \sqrt{v_i}\, z_i + r_i` (for squared loss ``v = 1`` and
+``b = y``). A QR of the blocks, folded in order, leaves a triangle that says of all of them what
+matters: :math:`Σ a aᵀ`, :math:`Σ a b`. So a table of millions is a few rows that *stand for* it
+beside those that are looked at one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numba as nb
+import numpy as np
+from scipy import linalg
+
+from holdfast.algebra.outside import Outside
+from holdfast.algebra.rows import Array, Positions
+from holdfast.models.losses import Loss, Squared
+
+_compiled: Any = nb.njit(cache=True, nogil=True, error_model="numpy")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some consecutive rows.
+
+    Attributes
+    ----------
+    first : int
+        The number of the first in the whole table.
+    phi : ndarray of shape (b, p)
+        Features, behind a column of ones where there is an intercept.
+    y : ndarray of shape (b,)
+        Labels, higher is better.
+    weights : ndarray of shape (b,) or None
+    gaps : ndarray of shape (b, g)
+        Where columns with gaps had one: 1, else 0.
+    raw : callable, optional
+        Gives some of the rows as they are in the files, as a frame.
+    """
+
+    first: int
+    phi: Array
+    y: Array
+    weights: Array | None
+    gaps: Array
+    raw: Callable[[Positions], Any] | None = None
+
+
+#: worked out from the batches of one block
+Work = Callable[[Iterable[Batch]], Any]
+
+
+class Source(Protocol):
+    """All rows of a table, in blocks."""
+
+    #: how many rows there are
+    n: int
+    #: how many passes were made
+    passes: int
+
+    def each(self, work: Work, stage: str) -> Iterator[Any]:
+        """What a work gives for every block, in order: one pass."""
+
+
+@dataclass
+class InMemory:
+    """Rows that are in memory, a few thousand at a time.
+
+    Parameters
+    ----------
+    phi, y, weights
+        As in :class:`Batch`, of all rows.
+    """
+
+    phi: Array
+    y: Array
+    weights: Array | None
+    passes: int = 0
+    rows: int = 1 << 14
+
+    @property
+    def n(self) -> int:
+        """How many rows there are."""
+        return len(self.phi)
+
+    def each(self, work: Work, stage: str) -> Iterator[Any]:
+        from holdfast.scale.engines import LocalThreads
+
+        self.passes += 1
+        yield from LocalThreads().map(
+            lambda first: work([self._batch(first)]), range(0, self.n, self.rows)
+        )
+
+    def _batch(self, first: int) -> Batch:
+        some = slice(first, first + self.rows)
+        weights = None if self.weights is None else self.weights[some]
+        phi = self.phi[some]
+        return Batch(first, phi, self.y[some], weights, np.zeros((len(phi), 0)))
+
+
+def folded(triangles: Iterable[Array | None]) -> Array:
+    """Triangles of several blocks as one, in order."""
+    found: Array | None = None
+    for triangle in triangles:
+        if triangle is not None:
+            found = triangle if found is None else _triangle(np.vstack([found, triangle]))
+    assert found is not None
+    return found
+
+
+def _triangle(rows: Array) -> Array:
+    if len(rows) < rows.shape[1]:
+        rows = np.vstack([rows, np.zeros((rows.shape[1] - len(rows), rows.shape[1]))])
+    made = linalg.qr(rows, mode="r", overwrite_a=True, check_finite=False)[0]
+    return np.ascontiguousarray(made[: rows.shape[1]])
+
+
+@dataclass(frozen=True)
+class Linearised:
+    """A loss at some parameters: what its rows are as least squares.
+
+    Attributes
+    ----------
+    loss : Loss
+    theta : parameters, or ``None`` for squared loss, which needs none
+    """
+
+    loss: Loss = field(default_factory=Squared)
+    theta: Array | None = None
+
+    def __call__(self, batch: Batch, residuals: bool = False) -> tuple[Array, Array]:
+        """``√v`` and ``b`` of every row, or ``√v`` and ``r``; weights taken in."""
+        outer = 1.0 if batch.weights is None else np.sqrt(batch.weights)
+        z = np.zeros(len(batch.y)) if self.theta is None else batch.phi @ self.theta
+        root, r = self.loss.whitened(z, batch.y)
+        return outer * root, outer * (r if residuals else root * z + r)
+
+    def value(self, batch: Batch) -> float:
+        """The sum of the losses."""
+        assert self.theta is not None
+        values = self.loss.values(batch.phi @ self.theta, batch.y)
+        return float(values.sum() if batch.weights is None else batch.weights @ values)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What a pass brings of some rows, and what it makes of the others.
+
+    Attributes
+    ----------
+    triangle : ndarray of shape (p + g + 1, p + g + 1)
+        Of ``[a, gaps, b]`` of all rows but those.
+    phi, y, gaps, weights : of those, in the order of their numbers
+    outside : Outside
+    longest : float
+        The longest whitened ``φ`` of all rows.
+    value : float
+        The sum of all losses, for losses that are not squared.
+    scored : tuple of float
+        The weight of all rows, and the sums of their scores and squared scores.
+    frames : list
+        Those rows as they are in the files, where that was asked for.
+    """
+
+    triangle: Array
+    phi: Array
+    y: Array
+    gaps: Array
+    weights: Array
+    outside: Outside
+    longest: float
+    value: float
+    scored: Array
+    frames: list[Any] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """The work of gathering some rows and summing up the others.
+
+    Attributes
+    ----------
+    names : the rows that are wanted, in order
+    linearised : Linearised
+    whitening : (p, rank) by which lengths are measured, or ``None``
+    theta : parameters by which residuals are, for squared loss
+    """
+
+    names: Positions
+    linearised: Linearised
+    whitening: Array | None = None
+    theta: Array | None = None
+
+    def over(self, source: Source, stage: str) -> Gathered:
+        """One pass."""
+        triangle: Array | None = None
+        kept: list[tuple[Array, ...]] = []
+        frames: list[Any] = []
+        largest, sums = np.zeros(4), np.zeros(4)
+        for part in source.each(self, stage):
+            if part is None:
+                continue
+            triangle = part[0] if triangle is None else folded([triangle, part[0]])
+            kept.append(part[1])
+            largest, sums = np.maximum(largest, part[2]), sums + part[3]
+            frames += part[4]
+        assert triangle is not None
+        phi, y, gaps, weights = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        largest *= 1.0 + 1e-9
+        return Gathered(
+            triangle,
+            phi,
+            y,
+            gaps,
+            weights,
+            Outside(source.n - len(self.names), *largest[:3].tolist()),
+            float(largest[3]),
+            float(sums[3]),
+            sums[:3],
+            frames,
+        )
+
+    def __call__(self, batches: Iterable[Batch]) -> Any:
+        triangle: Array | None = None
+        kept: list[tuple[Array, ...]] = []
+        frames: list[Any] = []
+        largest, sums = np.zeros(4), np.zeros(4)
+        for batch in batches:
+            own = self._own(batch)
+            weights = np.ones(len(batch.y)) if batch.weights is None else batch.weights
+            kept.append((batch.phi[own], batch.y[own], batch.gaps[own], weights[own]))
+            if batch.raw is not None and own.size:
+                frames.append(batch.raw(own))
+            root, b = self.linearised(batch)
+            a = np.empty((len(b), batch.phi.shape[1] + batch.gaps.shape[1] + 1), order="F")
+            width = batch.phi.shape[1]
+            np.multiply(batch.phi, root[:, None], out=a[:, :width])
+            a[:, width:-1], a[:, -1] = batch.gaps * root[:, None], b
+            if self.whitening is not None:
+                largest = np.maximum(largest, self._lengths(batch, a[:, :width], b, own))
+            if self.theta is not None:
+                z = batch.phi @ self.theta
+                sums[:3] += weights.sum(), weights @ z, weights @ z**2
+            if self.linearised.theta is not None:
+                sums[3] += self.linearised.value(batch)
+            if own.size:
+                a[own] = 0.0
+            stacked = a if triangle is None else np.vstack([triangle, a])
+            triangle = _triangle(np.asfortranarray(stacked))
+        if triangle is None:
+            return None
+        together = tuple(np.concatenate(parts) for parts in zip(*kept, strict=True))
+        return triangle, together, largest, sums, frames
+
+    def _own(self, batch: Batch) -> Positions:
+        """The rows of a batch that are wanted, numbered within it."""
+        ends = np.searchsorted(self.names, [batch.first, batch.first + len(batch.y)])
+        return self.names[ends[0] : ends[1]] - batch.first
+
+    def _lengths(self, batch: Batch, a: Array, b: Array, own: Positions) -> Array:
+        """The largest leverage, residual and step of the rows not wanted; the longest ``φ``."""
+        U = a @ self.whitening
+        longest = U if self.linearised.theta is None else batch.phi @ self.whitening
+        longest = float(np.sqrt(np.einsum("ij,ij->i", longest, longest).max(initial=0.0)))
+        leverage = np.einsum("ij,ij->i", U, U)
+        r = np.abs(b - a @ self.theta)
+        leverage[own], r[own] = 0.0, 0.0
+        steps = np.sqrt(leverage) * r / np.maximum(1.0 - leverage, 1e-300)
+        return np.array([*(part.max(initial=0.0) for part in (leverage, r, steps)), longest])
+
+
+# who does most ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Screened:
+    """The rows that do most, by any way of looking at them.
+
+    Attributes
+    ----------
+    names : their numbers, in order
+    ceilings : (q,) the most any other row does alone to each recourse
+    sums : (ways,) the most any other row does to sums of recourses
+    """
+
+    names: Positions
+    ceilings: Array
+    sums: Array
+
+
+@dataclass(frozen=True)
+class Screening:
+    """The work of finding the rows that do most, each alone.
+
+    Attributes
+    ----------
+    linearised : Linearised
+    theta, whitening : as in :class:`Gathering`
+    queries : (q, rank) ``W``
+    slack : (q,) margins that are left
+    ways : (q, ways) sums of recourses by which rows are ranked too
+    each : rows kept for every recourse
+    leaders : rows kept by every other way
+    """
+
+    linearised: Linearised
+    theta: Array
+    whitening: Array
+    queries: Array
+    slack: Array
+    ways: Array
+    each: int
+    leaders: int
+
+    def over(self, source: Source, stage: str) -> Screened:
+        """One pass."""
+        q, ways = self.ways.shape
+        keys, places = np.full((q, self.each), -np.inf), np.full((q, self.each), -1)
+        best: list[tuple[Array, Positions]] = []
+        for part in source.each(self, stage):
+            if part is None:
+                continue
+            _merge(keys, places, part[0], part[1])
+            best = [
+                _first(np.concatenate(pair), np.concatenate(names), self.leaders)
+                for pair, names in (
+                    ((old[0], new[0]), (old[1], new[1]))
+                    for old, new in zip(best or [(new[0][:0], new[1][:0]) for new in part[2]],
+                                        part[2], strict=True)
+                )
+            ]
+        names = np.unique(np.concatenate([places.ravel(), *(found[1] for found in best)]))
+        full = [float(found[0].min()) if len(found[0]) == self.leaders else -np.inf
+                for found in best]
+        ceilings = np.where(np.isfinite(keys.min(axis=1)), keys.min(axis=1), -np.inf)
+        return Screened(names[names >= 0], ceilings, np.array(full[-ways:]))
+
+    def __call__(self, batches: Iterable[Batch]) -> Any:
+        q, ways = self.ways.shape
+        right = np.ascontiguousarray(self.queries.T)
+        sums = right @ self.ways
+        keys, places = np.full((q, self.each), -np.inf), np.full((q, self.each), -1)
+        found: list[tuple[Array, Positions]] = []
+        for batch in batches:
+            root, b = self.linearised(batch)
+            a = batch.phi * root[:, None]
+            U, r = a @ self.whitening, b - a @ self.theta
+            leverage = np.einsum("ij,ij->i", U, U)
+            U *= (r / np.maximum(1.0 - leverage, 1e-12))[:, None]
+            value, tie = np.empty(len(b)), np.empty(len(b))
+            rows = max(1, (1 << 18) // q)
+            for at in range(0, len(b), rows):
+                some = slice(at, at + rows)
+                first = batch.first + at
+                look(U[some] @ right, self.slack, first, keys, places, value[some], tie[some])
+            steps = np.sqrt(np.einsum("ij,ij->i", U, U))
+            by = [value + _share(tie), steps, leverage, *(U @ sums).T]
+            numbers = np.arange(batch.first, batch.first + len(b))
+            found = [
+                _first(np.concatenate([old[0], new]), np.concatenate([old[1], numbers]),
+                       self.leaders)
+                for old, new in zip(found or [(new[:0], numbers[:0]) for new in by], by,
+                                    strict=True)
+            ]
+        return (keys, places, found) if found else None
+
+
+def _share(tie: Array) -> Array:
+    """Ties as a part of one."""
+    return 0.5 + np.arctan(tie) / np.pi
+
+
+def _first(values: Array, names: Positions, many: int) -> tuple[Array, Positions]:
+    """The largest values, and whose they are; of equals those with the lowest numbers."""
+    if len(values) <= many:
+        return values, names
+    order = np.lexsort((names, -values))[:many]
+    return values[order], names[order]
+
+
+def _merge(keys: Array, places: Any, others: Array, theirs: Any) -> None:
+    """Take over what is larger, line by line; of equals the lowest numbers."""
+    both, names = np.hstack([keys, others]), np.hstack([places, theirs])
+    order = np.lexsort((names, -both), axis=1)[:, : keys.shape[1]]
+    keys[:] = np.take_along_axis(both, order, axis=1)
+    places[:] = np.take_along_axis(names, order, axis=1)
+
+
+@_compiled
+def look(
+    effects: Array, slack: Array, first: int, keys: Array, places: Any, value: Array, tie: Array
+) -> None:
+    """Count what every row breaks and takes, and keep for each recourse those that do most.
+
+    ``keys`` and ``places`` (q, each) are not in order, but for the least, which comes first.
+    """
+    rows, q = effects.shape
+    for i in range(rows):
+        broken, taken = 0.0, 0.0
+        for j in range(q):
+            e = effects[i, j]
+            broken += e > slack[j]
+            taken += min(e, slack[j])
+        value[i], tie[i] = broken, taken
+        for j in range(q):
+            if effects[i, j] > keys[j, 0]:
+                keys[j, 0] = effects[i, j]
+                places[j, 0] = first + i
+                least = 0
+                for t in range(1, keys.shape[1]):
+                    if keys[j, t] < keys[j, least]:
+                        least = t
+                if least:
+                    keys[j, 0], keys[j, least] = keys[j, least], keys[j, 0]
+                    places[j, 0], places[j, least] = places[j, least], places[j, 0]

@@ -1,0 +1,820 @@
+r"""A linear model fitted on files that are read by blocks: a model like any other.
+
+In memory are a list of rows (a fair sample, or those that matter to some promises) and the triangle
+of all others (:mod:`holdfast.models.passes`). With ``φ`` the features and ``m`` where there were
+gaps, another fill, centre or scale of a column is a linear map of the same rows,
+:math:`φ' = [φ, m] B`: so the whole pipeline is refitted without some rows from these sums, and a
+pass over the files confirms it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import linalg
+from sklearn.pipeline import Pipeline
+
+from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text
+from holdfast.cards import card
+from holdfast.errors import HoldfastError, SingularDeletionError
+from holdfast.models.anchored import AnchoredLinear, AnchoredSmooth, Standing
+from holdfast.models.core import Training
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.ids import IdIndex
+from holdfast.models.losses import Squared
+from holdfast.models.passes import Batch, Gathered, Gathering, Linearised, folded
+from holdfast.models.preprocessing import Preprocessing
+from holdfast.models.readings import Reading
+from holdfast.models.recipe import (
+    COMMON,
+    Blocks,
+    Recipe,
+    between,
+    medians,
+    median_of,
+    refilled,
+)
+from holdfast.models.scales import Column, Scales
+from holdfast.models.shortlist import SAMPLED, Looked, Shortlist
+from holdfast.models.scale_bounds import deviation_shares
+from holdfast.scale.engines import Engine
+
+Tell = Callable[[str, int, int], None]
+
+#: steps of Newton's method, each a pass
+_STEPS = 60
+
+#: scores stand still when a step moves none by more, relative to the largest
+_STANDSTILL = 1e-9
+
+#: passes by which a refit without some rows is confirmed, at most
+_CHORDS = 12
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Nobody is told."""
+
+
+@dataclass(frozen=True)
+class Posed:
+    """What is minimised: the loss of a linear score and a penalty.
+
+    Attributes
+    ----------
+    estimator : scikit-learn estimator with the parameters of the fit
+    loss : Loss
+    strength : float
+        Of the penalty, on everything but the intercept.
+    classes : bool
+    average : bool
+        Whether the strength is in proportion to the rows there are.
+    """
+
+    estimator: Any
+    loss: Any
+    strength: float
+    classes: bool
+    average: bool = False
+
+    @property
+    def squared(self) -> bool:
+        """Whether sums say all there is to say."""
+        return isinstance(self.loss, Squared)
+
+    def penalty(self, width: int, rows: int = 1) -> Array:
+        """The diagonal of the penalty."""
+        found = np.full(width, self.strength * (rows if self.average else 1.0))
+        found[0] = 0.0
+        return found
+
+
+class ScannedList(Shortlist):
+    """Some rows of a table in files, and the sums of all others."""
+
+    is_whole = False
+    recipe: Recipe
+    engine: Engine
+    problem: Posed
+    theta: Array
+    found: Gathered
+    table: pd.DataFrame
+    whole: ScannedModel
+
+    def _made(self, names: Positions, sample: Positions, looked: Looked) -> None:
+        """Everything a model has, from what was gathered."""
+        recipe, found, problem = self.recipe, self.found, self.problem
+        scan, width = recipe.scan, recipe.width
+        self.looked, self.outside = looked, found.outside
+        self.sample = np.searchsorted(names, sample)
+        here = found.weights > 0
+        if not here.all():  # rows that are there no more
+            self.sample = np.searchsorted(names[here], np.intersect1d(sample, names[here]))
+        self.names_ = names
+        self.favourable = 1 if problem.classes else {1: "high", -1: "low"}[recipe.labels.sign]
+        self.sign = recipe.labels.sign
+        self.feature_names, self._takes_frames = scan.features, True
+        index = pd.Index(names + 1)
+        if scan.id is not None:
+            index = pd.Index([as_text(v) for v in self.table[scan.id]], name=scan.id)
+        self.X = self.table[scan.features].set_axis(index, axis=0)
+        for name in scan.texts:
+            self.X[name] = self.X[name].astype(object)
+        self.y = (found.y if problem.classes else self.sign * found.y).astype(
+            np.int64 if problem.classes else float
+        )
+        self._oriented, self.sample_weight = found.y, None
+        self.cutoff, self.shift, self._scores_raw = None, 0.0, False
+        self.estimator = Pipeline([*recipe.transformer().steps, ("estimator", self._fitted())])
+        self.preprocessing = Preprocessing(self.estimator[:-1])
+        subjects = None
+        if scan.subject is not None:
+            subjects = self.table[scan.subject].map(as_text).to_numpy(dtype=object)
+        classes = found.y.astype(np.intp) if problem.classes else None
+        rows = TrainingRows(len(names), subjects, classes, names=names)
+        if not here.all():
+            rows = replace(rows.only(np.flatnonzero(here)), names=names[here])
+            self.X, self.y = self.X[here], self.y[here]
+            self._oriented, self.table = self._oriented[here], self.table[here]
+            self.found = found = replace(
+                found,
+                phi=found.phi[here],
+                y=found.y[here],
+                gaps=found.gaps[here],
+                weights=found.weights[here],
+            )
+        Z = np.ascontiguousarray(found.phi[:, 1:])
+        data = Training(Z, found.y, np.ones(len(Z)), rows, self.sign)
+        standing = Standing.of(found.triangle, width)
+        last = self.estimator[-1]
+        if problem.squared:
+            self.core = AnchoredLinear(last, data, standing, np.zeros(width - 1))
+        else:
+            reading = Reading.of(last)
+            if problem.average:
+                reading = replace(reading, average="", ridge=reading.ridge * recipe.rows)
+            smooth = AnchoredSmooth(reading, data, standing)
+            smooth.longest = found.longest
+            self.core = smooth
+        self.rows = self.core.rows
+
+    def _fitted(self) -> Any:
+        """The estimator with the parameters of the fit."""
+        made = copy.copy(self.problem.estimator)
+        weights, constant = self.sign * self.theta[1:], self.sign * self.theta[0]
+        made.n_features_in_ = len(weights)
+        if self.problem.classes:
+            made.classes_ = np.array([0, 1])
+            made.coef_, made.intercept_ = weights[None], np.array([constant])
+            made.n_iter_ = np.array([1], dtype=np.int32)
+        else:
+            made.coef_, made.intercept_ = weights, float(constant)
+        return made
+
+    # what is asked of any model ---------------------------------------------------------------
+
+    @property
+    def linearised(self) -> Linearised:
+        """The loss where it is expanded."""
+        problem = self.problem
+        return Linearised() if problem.squared else Linearised(problem.loss, self.theta)
+
+    @property
+    def many(self) -> int:
+        return self.recipe.rows
+
+    @property
+    def scales(self) -> Any:  # type: ignore[override]
+        if "_scales" not in self.__dict__:
+            plain = self.recipe.gaps.size == 0
+            self.__dict__["_scales"] = ScannedScales(self) if plain else None
+        return self.__dict__["_scales"]
+
+    @property
+    def score_unit(self) -> float:
+        return self.whole._unit
+
+    @property
+    def in_passes(self) -> Any:
+        """Scores of points without each of some sets of the list."""
+        return self._in_passes
+
+    def _in_passes(
+        self, points: Any, sets: Sequence[Positions], preprocessing: str, look: bool
+    ) -> Array:
+        """Scores (sets, q): from sums, or (``look``) with a pass over the files."""
+        assert self.rows.names is not None
+        names = [self.rows.names[rows] for rows in sets]
+        return self.whole.scores_without(
+            points, names, preprocessing == "refitted", look, self
+        )
+
+    def without(
+        self,
+        rows: Any = None,
+        *,
+        subjects: Any = None,
+        refit_preprocessing: bool = True,
+        start: str = "fitted",
+    ) -> ErasableModel:
+        gone = self.rows.positions(rows, subjects)
+        assert self.rows.names is not None
+        fresh = self.whole.without(
+            self.rows.names[gone], refit_preprocessing=refit_preprocessing, start=start
+        )
+        return fresh.listed(np.delete(self.rows.names, gone), self.looked)
+
+    def __repr__(self) -> str:
+        return f"<Shortlist of {self.rows.own:,} rows of {self.whole!r}>"
+
+
+class ScannedModel(ScannedList):
+    """What :func:`holdfast.fit` returns for a table in files.
+
+    Positions of rows are those in the whole table. Ids are looked up in the files.
+    """
+
+    is_whole = True
+    #: of the labels as numbers
+    label_moments: Any = None
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        engine: Engine,
+        problem: Posed,
+        theta: Array,
+        names: Positions,
+        found: Gathered,
+        index: IdIndex | None = None,
+        passes: int = 0,
+        sums: tuple[float, float] | None = None,
+    ):
+        self.recipe, self.engine, self.problem, self.theta = recipe, engine, problem, theta
+        self.whole, self.found, self.index, self.passes = self, found, index, passes
+        self.table = pd.concat(found.frames, ignore_index=True)
+        self._sums = sums
+        self._made(names, names, Looked())
+
+    def __repr__(self) -> str:
+        return f"<ScannedModel {self.name}, n={self.many:,}, {self.algebra}>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "rows": f"{self.many:,}",
+            "files": len({part.source for part in self.recipe.scan.parts}),
+            "features": len(self.feature_names or []),
+            "deletions": self.algebra,
+            "passes over the files": self.passes,
+        }
+        return card(f"{self.name} that can forget", facts)
+
+    @cached_property
+    def _unit(self) -> float:
+        """The standard deviation of all scores; of labels where those hardly vary."""
+        count, first, second = self._scored
+        spread = float(np.sqrt(max(second / count - (first / count) ** 2, 0.0)))
+        largest = float(np.abs(self.scores(self.X)).max())
+        if spread > 1e-9 * largest:
+            return spread
+        return float(np.std(self._oriented)) or 1.0
+
+    @cached_property
+    def _scored(self) -> Array:
+        """How many rows there are, the sum of their scores, and of the squares."""
+        if not self.problem.squared:
+            return np.asarray(self.found.scored)
+        gram = self._triangle[:, : self.recipe.width]
+        gram = gram.T @ gram
+        return np.array([self.many, gram[0] @ self.theta, self.theta @ gram @ self.theta])
+
+    @cached_property
+    def _triangle(self) -> Array:
+        """The triangle of all rows, those of the list included."""
+        return folded([self.found.triangle, self._rows_of(self.found)])
+
+    def _rows_of(self, found: Gathered, some: Any = slice(None)) -> Array:
+        """Gathered rows as rows of the triangle: ``[a, gaps, b]``."""
+        batch = Batch(0, found.phi[some], found.y[some], None, found.gaps[some])
+        root, b = self.linearised(batch)
+        wide = np.hstack([batch.phi, batch.gaps]) * root[:, None]
+        return np.column_stack([wide, b])
+
+    @property
+    def median_label(self) -> float:
+        return self.sign * self.core.label_score(self._label_median)
+
+    @cached_property
+    def _label_median(self) -> float:
+        scan = self.recipe.scan
+        if self.problem.classes or self.recipe.labels.good:
+            return float(np.median(self.y))
+        found = medians(
+            scan, [scan.label], self.label_moments, self.recipe.gone, self.engine, silent
+        )
+        return median_of(*found[0], self.many)
+
+    def source(self, tell: Tell | None = None, carry: bool = False) -> Blocks:
+        """All rows, for one pass or more."""
+        made = _Counted(replace(self.recipe, carry=carry), self.engine, tell or silent)
+        made.model = self
+        return made
+
+    def listed(self, names: Positions, looked: Looked, tell: Tell | None = None) -> ScannedList:
+        """The same fit with some rows in memory, beside a fair sample: one pass."""
+        mine = self.rows.names
+        assert mine is not None
+        sample = mine[self.sample]
+        names = np.setdiff1d(np.union1d(names, sample), self.recipe.gone)
+        if self.recipe.scan.subject is not None and self.index is not None:
+            names = self._with_subjects(names)
+        made = ScannedList.__new__(ScannedList)
+        made.recipe, made.engine, made.problem = self.recipe, self.engine, self.problem
+        made.theta, made.whole = self.theta, self
+        core: Any = self.core
+        work = Gathering(names, self.linearised, core.design.T, core.theta)
+        made.found = work.over(self.source(tell, carry=True), "gathering rows")
+        made.table = pd.concat(made.found.frames, ignore_index=True)
+        made._made(names, sample, looked)
+        return made
+
+    def _with_subjects(self, names: Positions) -> Positions:
+        """All rows of everybody who has one of some rows."""
+        assert self.index is not None
+        return np.setdiff1d(self.index.companions(names), self.recipe.gone)
+
+    # without some rows ------------------------------------------------------------------------
+
+    def gathered(self, names: Positions, look: bool, beside: ScannedList | None = None) -> Gathered:
+        """Rows by their numbers: from memory where they are there, else from their row groups.
+
+        ``look``: with a pass over everything, and the triangle of all other rows.
+        """
+        if look:
+            source = self.source(carry=True)
+            return Gathering(names, self.linearised).over(source, "refits")
+        for known in (self, beside):
+            mine = None if known is None else known.rows.names
+            if known is not None and mine is not None and np.isin(names, mine).all():
+                at = np.searchsorted(mine, names)
+                some = known.found
+                return replace(
+                    some,
+                    phi=some.phi[at],
+                    y=some.y[at],
+                    gaps=some.gaps[at],
+                    weights=some.weights[at],
+                    frames=[known.table.iloc[at]],
+                )
+        return self._fetched(names)
+
+    def _fetched(self, names: Positions) -> Gathered:
+        scan, recipe = self.recipe.scan, replace(self.recipe, carry=True)
+        kept, frames = [], []
+        for number in np.unique(scan.part_of(names)).tolist():
+            part = scan.parts[number]
+            for batch in recipe.batches(part):
+                ends = np.searchsorted(names, [batch.first, batch.first + len(batch.y)])
+                own = names[ends[0] : ends[1]] - batch.first
+                if own.size and batch.raw is not None:
+                    kept.append((batch.phi[own], batch.y[own], batch.gaps[own]))
+                    frames.append(batch.raw(own))
+        phi, y, gaps = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        return replace(
+            self.found, phi=phi, y=y, gaps=gaps, weights=np.ones(len(y)), frames=frames
+        )
+
+    def scores_without(
+        self,
+        points: Any,
+        sets: Sequence[Positions],
+        refit_preprocessing: bool = True,
+        look: bool = False,
+        beside: ScannedList | None = None,
+    ) -> Array:
+        """Scores of points without each of some sets of rows, (sets, q).
+
+        Parameters
+        ----------
+        sets : numbers of rows in the whole table
+        look : bool
+            Whether to read all rows again: one pass for all sets together, a few for losses that
+            are not squared. Else sums that are in memory say it.
+        """
+        found = self.refits(sets, refit_preprocessing, look, beside)
+        queries = self.queries(points)
+        phi = np.column_stack([np.ones(len(queries)), self.features(queries)])
+        gaps = np.zeros((len(phi), self.recipe.gaps.size))
+        for place, column in enumerate(self.recipe.gaps.tolist()):
+            name = self.recipe.scan.numbers[column]
+            gaps[:, place] = queries[name].isna().to_numpy()
+        wide = np.hstack([phi, gaps])
+        return np.stack([wide @ (B @ theta) for _, B, theta in found])
+
+    def refits(
+        self,
+        sets: Sequence[Positions],
+        refit_preprocessing: bool = True,
+        look: bool = False,
+        beside: ScannedList | None = None,
+    ) -> list[tuple[Recipe, Array, Array]]:
+        """Recipe, ``B`` and parameters without each set."""
+        named = [np.sort(np.asarray(rows, dtype=np.intp)) for rows in sets]
+        union = np.unique(np.concatenate([*named, np.zeros(0, dtype=np.intp)]))
+        if not union.size:
+            return [(self.recipe, self._as_it_is, self.theta) for _ in named]
+        gathered = self.gathered(union, look, beside)
+        table = pd.concat(gathered.frames, ignore_index=True)
+        X = table[self.recipe.scan.numbers].to_numpy(dtype=float)
+        places = [np.searchsorted(union, rows) for rows in named]
+        new = []
+        for rows, at in zip(named, places, strict=True):
+            self._refuse_if_too_much(rows, gathered.y[at])
+            if refit_preprocessing:
+                recipe = refilled(self.recipe, X[at], rows)
+            else:
+                recipe = replace(self.recipe, gone=np.union1d(self.recipe.gone, rows))
+            new.append((recipe, between(self.recipe, recipe)))
+        if self.problem.squared:
+            solve = self._added_back if look else self._down_dated
+            thetas = [solve(gathered, at, B) for at, (_, B) in zip(places, new, strict=True)]
+        else:
+            thetas = self._newton(gathered, places, new, look)
+        return [(recipe, B, theta) for (recipe, B), theta in zip(new, thetas, strict=True)]
+
+    @cached_property
+    def _as_it_is(self) -> Array:
+        return np.eye(self.recipe.width + self.recipe.gaps.size, self.recipe.width)
+
+    def _refuse_if_too_much(self, rows: Positions, y: Array) -> None:
+        if len(rows) >= self.many:
+            raise SingularDeletionError("all rows would be deleted: nothing is left to fit", rows)
+
+    def _down_dated(self, gathered: Gathered, at: Positions, B: Array) -> Array:
+        """Least squares: the rows taken off the sums, in coordinates in which those are 1."""
+        triangle, width = self._triangle, self.recipe.width
+        root = np.sqrt(self.problem.penalty(width))
+        stacked = np.vstack(
+            [
+                np.column_stack([triangle[:, :-1] @ B, triangle[:, -1]]),
+                np.column_stack([np.diag(root), np.zeros(width)]),
+            ]
+        )
+        whole = linalg.qr(stacked, mode="r", check_finite=False)[0]
+        R, t = whole[:width, :width], whole[:width, -1]
+        if np.abs(np.diag(R)).min() < 1e-9 * np.abs(np.diag(R)).max():  # columns say the same
+            return self._least_norm(stacked, gathered, at, B)
+        rows = np.hstack([gathered.phi[at], gathered.gaps[at]]) @ B
+        U = linalg.solve_triangular(R, rows.T, trans="T").T
+        found = linalg.solve(np.eye(width) - U.T @ U, t - U.T @ gathered.y[at], assume_a="pos")
+        theta: Array = linalg.solve_triangular(R, found)
+        return theta
+
+    def _least_norm(self, stacked: Array, gathered: Gathered, at: Positions, B: Array) -> Array:
+        """The same where several solutions are as good: that of least norm."""
+        rows = np.hstack([gathered.phi[at], gathered.gaps[at]]) @ B
+        gram = stacked[:, :-1].T @ stacked[:, :-1] - rows.T @ rows
+        right = stacked[:, :-1].T @ stacked[:, -1] - rows.T @ gathered.y[at]
+        theta: Array = linalg.lstsq(gram, right, cond=1e-11)[0]
+        return theta
+
+    def _added_back(self, gathered: Gathered, at: Positions, B: Array) -> Array:
+        """Least squares: the rows that stay added to the sums of those no set has."""
+        width = self.recipe.width
+        stay = np.delete(np.arange(len(gathered.y)), at)
+        rows = np.hstack([gathered.phi[stay], gathered.gaps[stay]])
+        triangle = gathered.triangle
+        root = np.sqrt(self.problem.penalty(width))
+        a = np.vstack([triangle[:, :-1] @ B, rows @ B, np.diag(root)])
+        b = np.concatenate([triangle[:, -1], gathered.y[stay], np.zeros(width)])
+        theta: Array = linalg.lstsq(a, b, cond=1e-13, lapack_driver="gelsd")[0]
+        return theta
+
+    def _newton(
+        self,
+        gathered: Gathered,
+        places: list[Positions],
+        new: list[tuple[Recipe, Array]],
+        look: bool,
+    ) -> list[Array]:
+        """A smooth loss: steps with the Hessian of all rows less those that go."""
+        width, loss = self.recipe.width, self.problem.loss
+        hessian = self._triangle[:, :-1].T @ self._triangle[:, :-1]
+        thetas, factors, wides = [], [], []
+        for at, (recipe, B) in zip(places, new, strict=True):
+            rows = self._rows_of(gathered, at)
+            penalty = self.problem.penalty(width, recipe.rows)
+            left = B.T @ (hessian - rows[:, :-1].T @ rows[:, :-1]) @ B
+            left[np.diag_indices_from(left)] += penalty
+            factors.append((linalg.cho_factor(left), penalty))
+            wide = np.hstack([gathered.phi[at], gathered.gaps[at]])
+            wides.append(wide)
+            # where the old weights are in the new units, then one step by the sums
+            theta = np.linalg.lstsq(B, self._as_it_is @ self.theta, rcond=None)[0]
+            slopes = wide.T @ loss.slopes(wide @ (B @ theta), gathered.y[at])
+            moved = hessian @ (B @ theta - self._as_it_is @ self.theta)
+            own = -self._as_it_is @ (self.problem.penalty(width, self.many) * self.theta)
+            gradient = B.T @ (own + moved - slopes) + penalty * theta
+            thetas.append(theta - linalg.cho_solve(factors[-1][0], gradient))
+        if not look:
+            return thetas
+        for _ in range(_CHORDS):
+            stacked = np.column_stack([B @ t for (_, B), t in zip(new, thetas, strict=True)])
+            work = Sloping(loss, stacked)
+            total = np.zeros(stacked.shape)
+            for part in self.source().each(work, "refits"):
+                total = total if part is None else total + part
+            moved_most = 0.0
+            for k, (_, B) in enumerate(new):
+                wide, (factor, penalty) = wides[k], factors[k]
+                slopes = wide.T @ loss.slopes(wide @ stacked[:, k], gathered.y[places[k]])
+                gradient = B.T @ (total[:, k] - slopes) + penalty * thetas[k]
+                step = linalg.cho_solve(factor, gradient)
+                thetas[k] = thetas[k] - step
+                size = float(np.abs(self._triangle[:, :-1] @ (B @ step)).max())
+                moved_most = max(moved_most, size / np.sqrt(self.many))
+            if moved_most <= _STANDSTILL:
+                return thetas
+        raise HoldfastError("a refit without some rows does not come to rest")
+
+    def deletions(
+        self,
+        Q: Any,
+        of: str = "scores",
+        method: str | None = None,
+        preprocessing: str = "refitted",
+    ) -> Any:
+        """What deletions of any rows of the table do; their rows are looked up when asked for."""
+        return ScannedDeletions(self, Q, of, method, preprocessing)
+
+    def without(
+        self,
+        rows: Any = None,
+        *,
+        subjects: Any = None,
+        refit_preprocessing: bool = True,
+        start: str = "fitted",
+        look: bool = False,
+    ) -> ScannedModel:
+        """The same model refitted without some rows, by their numbers in the whole table.
+
+        From the sums that are kept; for losses that are not squared, and with ``look``, by reading
+        the files.
+        """
+        names = self.positions(rows, subjects)
+        if not names.size:
+            return self
+        look = look or not self.problem.squared
+        recipe, B, theta = self.refits([names], refit_preprocessing, look)[0]
+        mine = self.rows.names
+        assert mine is not None
+        keep = np.setdiff1d(mine, names)
+        if self.problem.squared and np.isin(names, mine).all():
+            found = self._moved(recipe, B, np.isin(mine, keep))
+        else:
+            problem = self.problem
+            at = Linearised() if problem.squared else Linearised(problem.loss, theta)
+            work = Gathering(keep, at, None, theta)
+            source = Blocks(replace(recipe, carry=True), self.engine, silent)
+            found = work.over(source, "gathering rows")
+        made = ScannedModel(
+            recipe, self.engine, self.problem, theta, keep, found, self.index, self.passes
+        )
+        made.label_moments = self.label_moments
+        return made
+
+    def _moved(self, recipe: Recipe, B: Array, keep: Any) -> Gathered:
+        """What is in memory, in the units of another recipe."""
+        found, g = self.found, self.recipe.gaps.size
+        wide = np.zeros((self.recipe.width + g + 1, self.recipe.width + g + 1))
+        wide[: len(B), : B.shape[1]] = B
+        wide[self.recipe.width : -1, B.shape[1] : -1] = np.eye(g)
+        wide[-1, -1] = 1.0
+        triangle = folded([found.triangle @ wide])
+        phi = np.hstack([found.phi, found.gaps]) @ B
+        return replace(
+            found,
+            triangle=triangle,
+            phi=phi[keep],
+            y=found.y[keep],
+            gaps=found.gaps[keep],
+            weights=found.weights[keep],
+            frames=[self.table[keep]],
+        )
+
+    def positions(self, rows: Any = None, subjects: Any = None) -> Positions:
+        """Numbers of rows in the whole table, checked."""
+        if subjects is not None:
+            return self.positions_of(subjects)
+        whole = TrainingRows(self.recipe.scan.rows)
+        found = np.sort(whole._as_positions(rows))
+        gone = np.intersect1d(found, self.recipe.gone)
+        if gone.size:
+            raise HoldfastError(f"row {int(gone[0])} is there no more: it was erased before")
+        return found
+
+    def positions_of(self, ids: Any) -> Positions:
+        """The rows people mean by ids, looked up."""
+        if self.index is None:
+            raise HoldfastError(
+                "the rows have no ids: name the column with id= or subject= of hf.scan"
+            )
+        listed = [ids] if isinstance(ids, str) or not np.iterable(ids) else list(ids)
+        return self.index.find([as_text(name) for name in listed], self.recipe.gone)
+
+
+class _Counted(Blocks):
+    """Passes that are counted with the model they are made for."""
+
+    model: ScannedModel
+
+    def each(self, work: Any, stage: str) -> Any:
+        self.model.passes += 1
+        return super().each(work, stage)
+
+
+@dataclass(frozen=True)
+class Sloping:
+    """The work of summing slopes at several parameters at once, (p + g, sets)."""
+
+    loss: Any
+    thetas: Array
+
+    def __call__(self, batches: Any) -> Any:
+        total: Any = None
+        for batch in batches:
+            wide = np.hstack([batch.phi, batch.gaps])
+            z = wide @ self.thetas
+            slopes = np.column_stack([self.loss.slopes(z[:, k], batch.y) for k in range(z.shape[1])])
+            if batch.weights is not None:
+                slopes *= batch.weights[:, None]
+            part = wide.T @ slopes
+            total = part if total is None else total + part
+        return total
+
+
+class ScannedDeletions:
+    """What deletions of any rows of a table in files do to some scores.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    exact : bool
+    """
+
+    def __init__(self, model: ScannedModel, Q: Any, of: str, method: str | None, kept: str):
+        self._model, self._Q, self._of = model, Q, of
+        self._method, self._kept = method, kept
+        inner: Any = Shortlist.deletions(model, Q, of, method, kept)
+        self.shape, self.exact, self._inner = inner.shape, inner.exact, inner
+
+    def effect(self, rows: Any = None, *, subjects: Any = None) -> Array:
+        """The drop of every functional when these rows go together."""
+        return self.effect_at(self._model.positions(rows, subjects))
+
+    def effect_at(self, names: Positions) -> Array:
+        """The same for numbers of rows already checked."""
+        model = self._model
+        mine = model.rows.names
+        assert mine is not None
+        if np.isin(names, mine).all():
+            found: Array = self._inner.effect_at(np.searchsorted(mine, names))
+            return found
+        if self._of != "scores":
+            raise HoldfastError("gradients are known without rows of the sample only")
+        after = model.scores_without(self._Q, [names], self._kept == "refitted")[0]
+        return model.scores(self._Q) - after
+
+
+class ScannedScales(Scales):
+    """Scales of a table in files: deviations of columns without gaps, known by their sums.
+
+    Parameters
+    ----------
+    model : ScannedList
+    """
+
+    def __init__(self, model: ScannedList):
+        recipe = model.recipe
+        self._many, numbers = float(recipe.rows), len(recipe.fills)
+        self.n = model.rows.n
+        standing = np.zeros((model.rows.standing, recipe.width - 1))
+        Z = np.vstack([model.found.phi[:, 1:], standing])
+        spread = recipe.moments.squares > 0
+        kinds = ["deviation" if spread[f] else "fixed" for f in range(numbers)]
+        kinds += ["fixed"] * (recipe.width - 1 - numbers)
+        names = [*recipe.scan.numbers, *[""] * (recipe.width - 1 - numbers)]
+        self.columns = [
+            Column(Z[:, f], kind, name, centred=kind != "fixed", source=min(f, numbers))
+            for f, (kind, name) in enumerate(zip(kinds, names, strict=True))
+        ]
+        self.before = np.ones(len(self.columns))
+        self.moving = np.array([kind != "fixed" for kind in kinds], dtype=bool)
+        self._own = model.rows.own
+        ends = np.maximum(recipe.moments.most - recipe.means, recipe.means - recipe.moments.least)
+        self._farthest = (ends / recipe.scales)[self.moving[:numbers]]
+
+    @cached_property
+    def _deviations(self) -> tuple[Positions, Array, Array]:
+        some = np.flatnonzero(self.moving)
+        Z = np.column_stack([np.zeros((self.n, 0)), *(self.columns[f].values for f in some)])
+        known = np.zeros(Z.shape)
+        known[: self._own] = 1.0
+        return some, Z, known
+
+    @cached_property
+    def _totals(self) -> tuple[Array, Array, Array]:
+        count = np.full(int(self.moving.sum()), self._many)
+        return count, np.zeros(count.size), count.copy()
+
+    def _anew(self, f: int, rows: Positions) -> float:
+        return 1e-12  # next to nothing of its spread is left
+
+    def outside_shares(self, k: int) -> tuple[Array, Array]:
+        """What a row outside adds to each ``ρ − 1``, and to the contrary, at most."""
+        up, down = np.zeros((2, len(self.columns)))
+        count = self._totals[0]
+        up[self.moving] = 1.0 / np.maximum(count - k, 1.0)
+        far = deviation_shares(self._farthest[:, None], np.ones((count.size, 1)), count[:, None], k)
+        down[self.moving] = np.maximum(far[1][:, 0], 0.0)
+        return up, down
+
+    def interval(self, k: int, stay: Positions | None = None) -> tuple[Array, Array]:
+        up, down, _ = self.shares(k, np.zeros(0, dtype=np.intp))
+        most = self.outside_shares(k)
+        ends = []
+        for part, other in ((down, most[1]), (up, most[0])):
+            top = np.partition(part, part.shape[1] - k, axis=1)[:, -k:]
+            ends.append(np.maximum(top, other[:, None]).sum(axis=1))
+        low, high = 1.0 - ends[0], 1.0 + ends[1]
+        return np.minimum(np.where(self.moving, low, 1.0), 1.0), np.where(self.moving, high, 1.0)
+
+    @property
+    def rarest(self) -> int:  # type: ignore[override]
+        return COMMON
+
+    def lost(self, rows: Positions, Z: Array) -> Any:
+        return np.zeros(len(Z), dtype=bool)  # a value that nobody has any more is like a rare one
+
+    def covers(self, queries: Any) -> bool:
+        return True
+
+
+def fit_blocks(
+    recipe: Recipe, engine: Engine, problem: Posed, index: IdIndex | None, tell: Tell, seed: int
+) -> ScannedModel:
+    """Fit a linear score on all rows: one pass for squared loss, one for every Newton step else."""
+    here = np.setdiff1d(np.arange(recipe.scan.rows), recipe.gone) if recipe.gone.size else None
+    many = recipe.rows
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.choice(many, min(SAMPLED, many), replace=False))
+    names = chosen if here is None else here[chosen]
+    source = Blocks(replace(recipe, carry=True), engine, tell)
+    width = recipe.width
+    penalty = problem.penalty(width, many)
+
+    def solved(found: Gathered, at: Linearised) -> Array:
+        batch = Batch(0, found.phi, found.y, None, found.gaps)
+        root, b = at(batch)
+        a = np.vstack(
+            [found.triangle[:, :width], found.phi * root[:, None], np.diag(np.sqrt(penalty))]
+        )
+        right = np.concatenate([found.triangle[:, -1], b, np.zeros(width)])
+        scale = np.linalg.norm(a, axis=0)
+        scale[scale == 0] = 1.0
+        theta: Array = linalg.lstsq(a / scale, right, cond=1e-13)[0] / scale
+        return theta
+
+    if problem.squared:
+        found = Gathering(names, Linearised()).over(source, "fitting the model")
+        theta = solved(found, Linearised())
+        made = ScannedModel(recipe, engine, problem, theta, names, found, index)
+        made.theta = made.core.theta  # of least norm, where several are as good
+        made.estimator.steps[-1] = ("estimator", made._fitted())
+        made.passes = source.passes
+        return made
+    theta, before, value = np.zeros(width), np.zeros(width), np.inf
+    for _ in range(_STEPS):
+        at = Linearised(problem.loss, theta)
+        found = Gathering(names, at, None, theta).over(source, "fitting the model")
+        now = found.value + 0.5 * float(penalty @ theta**2)
+        if now > value + 1e-11 * abs(value) or not np.isfinite(now):
+            theta = 0.5 * (theta + before)  # too far
+            continue
+        step = solved(found, at) - theta
+        z = found.phi @ theta
+        if np.abs(found.phi @ step).max() <= _STANDSTILL * (1.0 + np.abs(z).max()):
+            made = ScannedModel(recipe, engine, problem, theta, names, found, index)
+            made.passes = source.passes
+            return made
+        before, value, theta = theta, now, theta + step
+        if np.abs(found.phi @ theta).max() > 1e3 and problem.strength == 0:
+            break
+    raise HoldfastError(
+        f"no optimum of this {type(problem.estimator).__name__} was found: fit it with a penalty"
+    )
