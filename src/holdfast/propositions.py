@@ -55,12 +55,15 @@ def outcome_linear(model: ErasableModel, given: Any) -> Bound:
     shifts = (
         core.design.U * np.where(alone, deletions.single_steps, 0.0)[:, None]
     ) @ core.design.T.T
+    longest = float(np.linalg.norm(shifts, axis=1).max())
+    if deletions.outside is not None:
+        longest = max(longest, float(np.linalg.norm(core.design.T, 2)) * deletions.outside.step)
     x = model.features(points)
     if core.centre is not None:  # parameters and features around the same centre
         x = np.column_stack([np.ones(len(x)), x - core.centre])
     return Bound(
         "Proposition 1",
-        np.linalg.norm(x, axis=1) * np.linalg.norm(shifts, axis=1).max(),
+        np.linalg.norm(x, axis=1) * longest,
         _worst(deletions.single_effects()),
         ("linear model", "one deletion"),
     )

@@ -200,7 +200,7 @@ def hat_row_sums(deletions: Deletions, budget: int) -> Array:
     """For ``k = 0 … budget``, the largest sum of ``k`` entries of a row of ``|I − P|``, diagonal
     included: a bound on the largest eigenvalue of any ``k``-row block of it (Gershgorin)."""
     n = deletions.rows.n
-    if many_rows(deletions):
+    if many_rows(deletions) or deletions.outside is not None:
         return np.full(budget + 1, np.inf)  # leverages alone are enough
     everything, ones = np.arange(n), np.ones(n)
     wanted = min(max(budget - 1, 1), max(n - 1, 1))
@@ -214,9 +214,21 @@ def hat_row_sums(deletions: Deletions, budget: int) -> Array:
     return found
 
 
-def newton_moves(deletions: Deletions, found: Boxes, curvature: Array) -> Array:
-    """For ``k = 0 … limit``, how far one Newton step moves the score of any row that stays."""
+def newton_moves(
+    deletions: Deletions, found: Boxes, curvature: Array, longest: float = np.inf
+) -> Array:
+    """For ``k = 0 … limit``, how far one Newton step moves the score of any row that stays.
+
+    ``longest``: of all rows in whitened coordinates, for where some are outside.
+    """
     n, limit = deletions.rows.n, found.limit
+    if deletions.outside is not None:
+        lengths = deletions.row_lengths
+        assert lengths is not None
+        reach = np.maximum(np.abs(found.low[limit]), np.abs(found.high[limit])) * lengths
+        top = -np.sort(-reach)[:limit]
+        top = np.maximum(np.append(top, np.zeros(limit - top.size)), found.strangers[limit])
+        return np.concatenate([[0.0], np.cumsum(top)]) * longest * (1.0 + 1e-9)
     everything, ones = np.arange(n), np.ones(n)
     reach = np.maximum(np.abs(found.low[limit]), np.abs(found.high[limit]))
     # without any curvature nothing says how far a row's score moves

@@ -38,6 +38,8 @@ class TrainingRows:
         How many of the last rows stand for others, which are not here: they cannot go.
     names : ndarray of int of shape (n − standing,) or None
         The number of every row in a larger table, where these are some of its rows.
+    sample : positions, or None
+        Rows that are a fair sample of that table; ``None``: all are.
     """
 
     n: int
@@ -47,6 +49,7 @@ class TrainingRows:
     memory: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     standing: int = 0
     names: Positions | None = field(default=None, repr=False)
+    sample: Positions | None = field(default=None, repr=False)
 
     @property
     def own(self) -> int:
@@ -80,6 +83,7 @@ class TrainingRows:
             some(self.weights),
             standing=len(rows) - len(own),
             names=None if self.names is None else self.names[own],
+            sample=None if self.sample is None else np.flatnonzero(np.isin(own, self.sample)),
         )
 
     def positions(self, rows: Any = None, subjects: Any = None) -> Positions:

@@ -73,6 +73,21 @@ class Units:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    def drawn(self, rng: Any, count: int | None = None) -> Positions:
+        """Units at random, in random order: of those that are a fair sample of all there are."""
+        fair = self.training.sample
+        if fair is None:
+            pool: Any = len(self)
+        else:
+            unit_of = np.empty(self.training.n, dtype=np.intp)
+            unit_of[self.order] = np.repeat(np.arange(len(self)), self.sizes)
+            pool = np.unique(unit_of[fair])
+        if count is None:
+            found: Positions = rng.permutation(pool)
+            return found
+        found = rng.choice(pool, count, replace=False)
+        return found
+
     def rows(self, units: Sequence[int]) -> Positions:
         """Positions of the training rows of some units."""
         parts = [self.order[self.starts[u] : self.starts[u + 1]] for u in units]

@@ -36,6 +36,7 @@ from holdfast.recourse import target_of
 from holdfast.recourse.promises import Promises, judged
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search as look_for
+from holdfast.searches.shortlisting import shortlisted
 from holdfast.searches.plan import Plan
 
 #: seconds for the certificates, where the whole audit has no limit
@@ -149,14 +150,15 @@ def audit(
         positive_number(name, abs(value) if name == "n_jobs" else value)
     if search == "random":
         raise HoldfastError("random erasures are shown beside every search: name another search")
-    units = Units(model.rows, unit)
     of_cohorts = None if cohorts is None else cohort_rows(cohorts, model.rows.n)
-    if erasures is not None:
-        refuse_too_many(int(erasures), units)
     draws, certify = (min(draws, QUICK_DRAWS), False) if quick else (draws, certify)
     tell: Progress = progress or (lambda stage, done, total: None)
     promises = judged(model, given, target, "attack", people)
     whose = None if groups is None else group_names(groups, len(promises))
+    whole, model = model, shortlisted(model, promises, unit, tell)
+    units = Units(model.rows, unit)
+    if erasures is not None:
+        refuse_too_many(int(erasures), units)
     with one_blas_thread(small_matrices(model)):
         plan = _attack(
             model, promises, max_deletions, search, unit, rng, certify, quick, clock, tell
@@ -198,7 +200,8 @@ def audit(
             chance = likelihood(refits, units, plan, int(erasures), draws, rng, target)
         by_group = None
         if of_cohorts is not None and clock.allows("cohorts"):
-            by_group = cohort_table(refits, of_cohorts, target, model.can.predicts)
+            on_all = refits if model is whole else Refits(whole, refits.points, n_jobs, tell)
+            by_group = cohort_table(on_all, of_cohorts, target, model.can.predicts)
         told = Explained.of(model, promises, plan, units, k, after, rng, clock, quick)
         overshoots = None
         if not quick and clock.allows("recourse at other overshoots"):
@@ -206,8 +209,8 @@ def audit(
                 model, promises.given, target, k, plan.max_deletions, unit, rng, tell, clock
             )
     return Audit(
-        model=model,
-        plan=plan,
+        model=whole,
+        plan=plan if model is whole else plan.among_all(whole),
         curve=curve_table(plan, refitted, frozen, random, proof, target),
         critical=critical_table(model, plan, units, promises),
         recourses=recourse_table(model, promises, after, refits, proof, plan),
@@ -273,7 +276,7 @@ def _attack(
         search, options = "refit", {"leaders": 1}
     elif (
         search == "best" and certify and model.exact and model.cutoff is None
-    ):  # the same search, and a joint ceiling
+    ) and model.rows.names is None:  # the same search, and a joint ceiling
         search, options = "optimal", {"time_limit": min(JOINT_SECONDS, clock.left)}
     plan = look_for(
         model,

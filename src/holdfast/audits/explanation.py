@@ -69,14 +69,17 @@ def critical_rows(model: ErasableModel, points: Any, target: float, rng: Any) ->
     margins = model.scores(some) - target
     scale = float(np.median(margins)) or model.score_unit
     effects = deletions.single_effects()
-    harm = np.nanmean(np.maximum(effects, 0.0), axis=0) / scale
+    # of very many rows a fair sample is looked at
+    fair = slice(None) if model.rows.sample is None else model.rows.sample
+    harm = np.nanmean(np.maximum(effects[:, fair], 0.0), axis=0) / scale
     harm = np.nan_to_num(harm)
     # the diagonal of P falls with leverage: 1 − h for linear models, (1 − h)/β for kernels
-    leverage, residual = _fifths(-deletions.diagonal), _fifths(np.abs(deletions.residuals))
+    leverage = _fifths(-deletions.diagonal[fair])
+    residual = _fifths(np.abs(deletions.residuals[fair]))
     table = pd.DataFrame({"leverage": leverage, "residual": residual, "harm": harm})
     cells = table.groupby(["leverage", "residual"])["harm"].agg(["size", "mean"]).reset_index()
     cells.columns = pd.Index(["leverage", "residual", "rows", "harm"])
-    top = np.argsort(-harm, kind="stable")[: max(1, model.rows.n // 100)]
+    top = np.argsort(-harm, kind="stable")[: max(1, len(harm) // 100)]
     return Critical(
         cells,
         int(top.size),
@@ -263,7 +266,7 @@ class Explained:
         points, rows = promises.kept_points, plan.sets[k]
         given = promises.given
         goal = given.goal if isinstance(given, Recourse) else promises.target
-        randoms = [units.rows(rng.choice(len(units), k, replace=False).tolist()) for _ in range(3)]
+        randoms = [units.rows(units.drawn(rng, k).tolist()) for _ in range(3)]
         agreed = None
         if model.can.predicts and rows.size:
             before = promises.kept_scores

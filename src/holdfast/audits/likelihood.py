@@ -114,7 +114,7 @@ def likelihood(
 ) -> Likelihood:
     """Random erasures, the worst found, and bootstrap samples, all by refitting."""
     n = refits.model.rows.n
-    chosen = [rng.choice(len(units), erasures, replace=False).tolist() for _ in range(draws)]
+    chosen = [units.drawn(rng, erasures).tolist() for _ in range(draws)]
     sets = [units.rows(members) for members in chosen]
     random = refits.shares(sets, target, "random erasures", by="solver")
     samples = [rng.integers(0, n, n) for _ in range(draws)]

@@ -51,6 +51,9 @@ def _names(model: ErasableModel, unit: str) -> Any:
     """How people are named: a subject by their id, a row by the frame's index, else by position."""
     if unit == "subject" or not isinstance(model.X, pd.DataFrame):
         return lambda name: name
+    if model.rows.names is not None:  # some rows of many, named by their numbers among all
+        known = dict(zip(model.rows.names.tolist(), model.row_ids, strict=True))
+        return lambda place: known[int(place)]
     ids = model.row_ids
     return lambda place: ids[int(place)]
 
@@ -135,8 +138,8 @@ def counts(model: ErasableModel, promises: Promises, units: Units, plan: Plan) -
     known = isinstance(given, Recourse)
     above, without = (given.above_target, given.without_recourse) if known else (0, 0)
     return {
-        "rows": model.rows.n,
-        "units": len(units),
+        "rows": model.many,
+        "units": len(units) if units.unit == "subject" else model.many,
         "skipped": len(plan.skipped),
         "people": above + without + len(promises),
         "above_target": above,

@@ -9,7 +9,7 @@ beside those that are looked at one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -286,11 +286,14 @@ class Screened:
     names : their numbers, in order
     ceilings : (q,) the most any other row does alone to each recourse
     sums : (ways,) the most any other row does to sums of recourses
+    first : the row that breaks most: of several the one that takes most from margins, and the
+        first
     """
 
     names: Positions
     ceilings: Array
     sums: Array
+    first: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -306,6 +309,7 @@ class Screening:
     ways : (q, ways) sums of recourses by which rows are ranked too
     each : rows kept for every recourse
     leaders : rows kept by every other way
+    gone : rows that went before
     """
 
     linearised: Linearised
@@ -316,29 +320,33 @@ class Screening:
     ways: Array
     each: int
     leaders: int
+    gone: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
     def over(self, source: Source, stage: str) -> Screened:
         """One pass."""
+        return self.folded(source.each(self, stage))
+
+    def folded(self, parts: Iterable[Any]) -> Screened:
+        """What was found in every block, as one."""
         q, ways = self.ways.shape
         keys, places = np.full((q, self.each), -np.inf), np.full((q, self.each), -1)
         best: list[tuple[Array, Positions]] = []
-        for part in source.each(self, stage):
+        for part in parts:
             if part is None:
                 continue
             _merge(keys, places, part[0], part[1])
-            best = [
-                _first(np.concatenate(pair), np.concatenate(names), self.leaders)
-                for pair, names in (
-                    ((old[0], new[0]), (old[1], new[1]))
-                    for old, new in zip(best or [(new[0][:0], new[1][:0]) for new in part[2]],
-                                        part[2], strict=True)
-                )
+            best = part[2] if not best else [
+                _first(np.append(old[0], new[0]), np.append(old[1], new[1]), self.leaders)
+                for old, new in zip(best, part[2], strict=True)
             ]
         names = np.unique(np.concatenate([places.ravel(), *(found[1] for found in best)]))
         full = [float(found[0].min()) if len(found[0]) == self.leaders else -np.inf
                 for found in best]
         ceilings = np.where(np.isfinite(keys.min(axis=1)), keys.min(axis=1), -np.inf)
-        return Screened(names[names >= 0], ceilings, np.array(full[-ways:]))
+        leaders = [int(found[1][np.lexsort((found[1], -found[0]))[0]]) for found in best[:2]]
+        return Screened(
+            names[names >= 0], ceilings, np.array(full[-ways:]), (leaders[0], leaders[1])
+        )
 
     def __call__(self, batches: Iterable[Batch]) -> Any:
         q, ways = self.ways.shape
@@ -359,15 +367,31 @@ class Screening:
                 first = batch.first + at
                 look(U[some] @ right, self.slack, first, keys, places, value[some], tie[some])
             steps = np.sqrt(np.einsum("ij,ij->i", U, U))
-            by = [value + _share(tie), steps, leverage, *(U @ sums).T]
+            both = value + _share(tie / max(float(self.slack.sum()), 1e-300))
+            by = [both, value, steps, leverage, *(U @ sums).T]
             numbers = np.arange(batch.first, batch.first + len(b))
+            there = ~np.isin(numbers, self.gone)
+            if batch.weights is not None:  # rows that are there no more cannot go
+                there &= batch.weights > 0
+            if not there.all():
+                by, numbers = [each[there] for each in by], numbers[there]
+            before = found or [(each[:0], numbers[:0]) for each in by]
             found = [
-                _first(np.concatenate([old[0], new]), np.concatenate([old[1], numbers]),
-                       self.leaders)
-                for old, new in zip(found or [(new[:0], numbers[:0]) for new in by], by,
-                                    strict=True)
+                _first(np.append(old[0], each), np.append(old[1], numbers), self.leaders)
+                for old, each in zip(before, by, strict=True)
             ]
         return (keys, places, found) if found else None
+
+
+@dataclass(frozen=True)
+class Several:
+    """Several works in one pass."""
+
+    works: Sequence[Any]
+
+    def __call__(self, batches: Iterable[Batch]) -> list[Any]:
+        here = list(batches)
+        return [work(here) for work in self.works]
 
 
 def _share(tie: Array) -> Array:

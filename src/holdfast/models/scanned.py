@@ -111,11 +111,7 @@ class ScannedList(Shortlist):
         recipe, found, problem = self.recipe, self.found, self.problem
         scan, width = recipe.scan, recipe.width
         self.looked, self.outside = looked, found.outside
-        self.sample = np.searchsorted(names, sample)
-        here = found.weights > 0
-        if not here.all():  # rows that are there no more
-            self.sample = np.searchsorted(names[here], np.intersect1d(sample, names[here]))
-        self.names_ = names
+        here = found.weights > 0  # others are there no more
         self.favourable = 1 if problem.classes else {1: "high", -1: "low"}[recipe.labels.sign]
         self.sign = recipe.labels.sign
         self.feature_names, self._takes_frames = scan.features, True
@@ -136,9 +132,10 @@ class ScannedList(Shortlist):
         if scan.subject is not None:
             subjects = self.table[scan.subject].map(as_text).to_numpy(dtype=object)
         classes = found.y.astype(np.intp) if problem.classes else None
-        rows = TrainingRows(len(names), subjects, classes, names=names)
+        fair = np.searchsorted(names, sample)
+        rows = TrainingRows(len(names), subjects, classes, names=names, sample=fair)
         if not here.all():
-            rows = replace(rows.only(np.flatnonzero(here)), names=names[here])
+            rows = rows.only(np.flatnonzero(here))
             self.X, self.y = self.X[here], self.y[here]
             self._oriented, self.table = self._oriented[here], self.table[here]
             self.found = found = replace(
@@ -329,7 +326,7 @@ class ScannedModel(ScannedList):
         """The same fit with some rows in memory, beside a fair sample: one pass."""
         mine = self.rows.names
         assert mine is not None
-        sample = mine[self.sample]
+        sample = mine if self.rows.sample is None else mine[self.rows.sample]
         names = np.setdiff1d(np.union1d(names, sample), self.recipe.gone)
         if self.recipe.scan.subject is not None and self.index is not None:
             names = self._with_subjects(names)

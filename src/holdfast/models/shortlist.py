@@ -34,9 +34,18 @@ SAMPLED = 2048
 
 @dataclass(frozen=True)
 class Looked:
-    """What a screening found of the rows outside: the most one does alone to each point."""
+    """What a screening found of the rows outside.
+
+    Attributes
+    ----------
+    ceilings : dict
+        The most one does alone to each point, by the bytes of its features.
+    sums : (ways,)
+        And to sums of them.
+    """
 
     ceilings: dict[bytes, float] = field(default_factory=dict, repr=False)
+    sums: Array = field(default_factory=lambda: np.zeros(0), repr=False)
 
     def at(self, Z: Array) -> Array | None:
         """For points with these features; ``None`` where one was not looked at."""
@@ -53,13 +62,13 @@ class Shortlist(ErasableModel):
         Fitted on all rows.
     outside : Outside
         The rows that are not on the list.
-    sample : positions of rows on the list that are a fair sample of all
     looked : Looked
     """
 
-    whole: ErasableModel
+    #: whether it is itself the model of all rows, a sample of which is in memory
+    is_whole = False
+    whole: Any
     outside: Outside
-    sample: Positions
     looked: Looked
 
     def __repr__(self) -> str:
@@ -98,6 +107,19 @@ class Shortlist(ErasableModel):
     @property
     def median_label(self) -> float:
         return self.whole.median_label
+
+    def source(self, tell: Any = None) -> Source:
+        """All rows, for one pass or more."""
+        return in_memory(self.whole)
+
+    def listed(self, names: Positions, looked: Looked, tell: Any = None) -> Shortlist:
+        """Other rows of the same model."""
+        return shortlist(self.whole, names, None, looked)
+
+    @property
+    def linearised(self) -> Linearised:
+        """The loss where it is expanded."""
+        return Linearised()
 
     def _gone(self, rows: Positions) -> Positions:
         """The numbers in the whole table of the rows that are not among some of the list."""
@@ -157,9 +179,9 @@ def shortlist(
     made.__dict__.update({k: v for k, v in whole.__dict__.items() if k not in known})
     made.whole, made.outside, made.looked = whole, found.outside, looked or Looked()
     made.X, made.y = take(whole.X, names), whole.y[names]
-    made.sample = np.arange(len(names)) if sample is None else np.searchsorted(names, sample)
     weights = np.ones(len(names)) if whole.sample_weight is None else whole.sample_weight[names]
-    rows = replace(whole.rows.only(names), names=names)
+    fair = None if sample is None else np.searchsorted(names, sample)
+    rows = replace(whole.rows.only(names), names=names, sample=fair)
     made.sample_weight = None if whole.sample_weight is None else weights
     made._oriented = whole._oriented[names]
     data = Training(whole.features(made.X), made._oriented, weights, rows, whole.sign)

@@ -136,6 +136,9 @@ class SmoothLinearCore(LinearScores, Core):
         shifted = data.sign * reading.constant + fitted @ self.centre
         return np.concatenate([[shifted], fitted])
 
+    #: the longest whitened row of all, where some are not here
+    longest: float = np.inf
+
     #: the loss's own rounding: the optimum is known to about this
     _rounding = 1e-9
 

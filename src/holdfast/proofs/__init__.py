@@ -28,6 +28,7 @@ from holdfast.proofs.subjects import verdicts_by_subject
 from holdfast.proofs.whole import covered, for_the_whole
 from holdfast.recourse.promises import Promises, judged
 from holdfast.searches import search
+from holdfast.searches.shortlisting import shortlisted
 
 
 def certify(
@@ -94,9 +95,10 @@ def certify(
     if finite_number("time_limit", time_limit) < 0:
         raise HoldfastError(f"time_limit must not be negative, got {time_limit!r}")
     model = model.with_target_rule("fixed", target)
+    promises = judged(model, given, target, "certify")
+    model = shortlisted(model, promises, unit)
     units = Units(model.rows, unit)
     budget = budget_of(max_deletions, len(units), unit)
-    promises = judged(model, given, target, "certify")
     deadline = time.monotonic() + float(time_limit)
     errors = model.can.rounding * (np.abs(promises.kept_scores) + abs(target) + model.score_unit)
     with one_blas_thread(small_matrices(model)):
@@ -135,7 +137,8 @@ def _verdicts(
 ) -> tuple[Verdicts, str, str]:
     """Verdicts, how they were reached, and why there is nothing beyond their limit."""
     smooth = model.can.certificate == "newton"
-    if model.can.certificate is not None and (units.single or not smooth):
+    here = units.single or model.rows.names is None
+    if model.can.certificate is not None and (units.single or not smooth) and here:
         whole &= model.preprocessing is not None
         judge = partial(_by_newton if smooth else _by_algebra, whole, deadline)
         how = "rows" if units.single else "subjects (block form, weaker than rows)"
@@ -152,6 +155,8 @@ def _verdicts(
     reason = model.can.uncertified or "networks and refit-only models have no bound"
     if smooth and not units.single:
         reason = "logistic regression is certified by single rows"
+    if not here:
+        reason = "a table read by blocks is certified by single rows"
     return _attack_only(model, promises, units, budget, random_state), "attack only", reason
 
 
@@ -191,7 +196,8 @@ def _by_newton(whole: bool, deadline: float, asked: Asked) -> Verdicts:
     end = -np.inf if asked.quick else deadline
     found = verdicts(triple, margins, asked.errors, budget, end, remainder)
     if not asked.quick:
-        single_deletions(triple, margins, found, stay, drops, deadline)
+        if triple.outside is None:
+            single_deletions(triple, margins, found, stay, drops, deadline)
         stronger_attacks(triple, margins, found, stay, drops, budget, deadline)
     return found
 

@@ -77,26 +77,37 @@ def missed_by_newton(
 ) -> tuple[Missed, list[Path]]:
     """What a true effect may have beyond one Newton step, row by row; and how far each k leads."""
     U, r, W = deletions.factor, deletions.residuals, deletions.queries
-    rows = core.design.whiten(core.training_features)
-    longest = float(np.linalg.norm(rows, axis=1).max())
-    third = third_moment(rows, core.curvatures)
-    norms = np.linalg.norm(W, axis=1)
-    # effect = −x̌ᵀd gains +½ Σ v'(φᵀH⁻¹x̌)(φᵀd)²; v' = v(1 − 2p)
-    signed = np.maximum(_largest_signed(U, core.curvature_slopes[:, None] * rows, W), 0.0)
-    if many_rows(deletions):
-        absolute, farthest = third * norms, longest * norms
+    norms, outside = np.linalg.norm(W, axis=1), deletions.outside
+    if outside is not None:  # Σ v|φᵀa|³ ≤ max|φᵀa| Σ v(φᵀa)², whatever the rows
+        longest = third = core.longest
+        signed = absolute = farthest = longest * norms
     else:
-        along = rows @ W.T
-        absolute, farthest = _largest_eigenvalues(U, np.abs(along)), np.abs(along).max(axis=0)
-    leverage = np.sort(1.0 - deletions.diagonal)[::-1]
+        rows = core.design.whiten(core.training_features)
+        longest = float(np.linalg.norm(rows, axis=1).max())
+        third = third_moment(rows, core.curvatures)
+        # effect = −x̌ᵀd gains +½ Σ v'(φᵀH⁻¹x̌)(φᵀd)²; v' = v(1 − 2p)
+        signed = np.maximum(_largest_signed(U, core.curvature_slopes[:, None] * rows, W), 0.0)
+        if many_rows(deletions):
+            absolute, farthest = third * norms, longest * norms
+        else:
+            along = rows @ W.T
+            absolute, farthest = _largest_eigenvalues(U, np.abs(along)), np.abs(along).max(axis=0)
+    own = deletions.rows.own
+    leverage = np.sort(1.0 - deletions.diagonal[:own])[::-1]
+    if outside is not None:
+        leverage = np.maximum(leverage, outside.leverage)
     sums = hat_row_sums(deletions, found.limit)
-    moves = newton_moves(deletions, found, core.curvatures)
+    moves = newton_moves(deletions, found, core.curvatures, longest)
     parts: list[list[tuple[Array, Array]]] = [[]]
     paths = [Path(0.0, 0.0, 0.0)]
+    beside = np.zeros((len(W), found.limit + 1))
     for k in range(1, found.limit + 1):
         gains = np.maximum(r * found.low[k], r * found.high[k]) - r**2
-        charge = np.maximum(gains, 0.0)
-        rho = np.partition(charge, len(r) - k)[-k:].sum()
+        charge, strange = np.maximum(gains, 0.0), 0.0
+        if outside is not None:
+            wider = np.sqrt(outside.spread / (1.0 - outside.leverage)) * found.partners[k]
+            strange = outside.residual * (outside.residual * outside.spread + wider)
+        rho = np.maximum(np.partition(charge, len(r) - k)[-k:], strange).sum()
         h = min(float(leverage[:k].sum()), sums[k])
         M = _largest_move(moves[k], longest, third, rho, h) if h < 1 else np.inf
         if np.isinf(M):
@@ -105,9 +116,10 @@ def missed_by_newton(
         shape = signed + h * farthest + replaced + M / 3.0 * _kappa(M) * (absolute + replaced)
         price = 0.5 * shape * growth(M) ** 2 / (1.0 - h) * (1.0 + 1e-9)
         parts.append([(price[:, None], charge[None])])
+        beside[:, k] = price * strange
         paths.append(Path(M, h, growth(M) * float(np.sqrt(rho / (1.0 - h)))))
     limit = len(parts) - 1
-    return Missed(len(r), parts, np.zeros((len(W), limit + 1)), limit), paths
+    return Missed(len(r), parts, np.zeros((len(W), limit + 1)), limit, beside), paths
 
 
 def _largest_signed(U: Array, weighted: Array, W: Array) -> Array:

@@ -234,8 +234,9 @@ class Refined:
         most = min(k, outside.size)
         ties = -np.sort(-np.partition(ties, outside.size - most, axis=1)[:, -most:], axis=1)
         if self.deletions.outside is not None:  # some of them may be rows that are not here
-            lengths = self.deletions.row_lengths
+            lengths, most = self.deletions.row_lengths, k
             assert lengths is not None
+            ties = np.hstack([ties, np.zeros((rows.size, k - ties.shape[1]))])
             ties = np.maximum(ties, (lengths[rows] / root[rows])[:, None] * self.boxes.strangers[k])
         ties = np.cumsum(ties, axis=1) * (1.0 + 1e-10)
         gains = self._gains(k)

@@ -82,7 +82,7 @@ class Rescaled:
         self.scales = model.scales
         self.kept = cast(LowRankDeletions, model.deletions(points, preprocessing="kept"))
         self.stay = units.rows(asked.stay)
-        self.free = np.setdiff1d(np.arange(self.kept.rows.n), self.stay)
+        self.free = np.setdiff1d(np.arange(self.kept.rows.own), self.stay)
         first = int(self._form.intercept)
         self.T, self.theta = self._form.design.T[first:], self._form.theta[first:]
         self.penalty = self._form.penalty[first:]
@@ -119,7 +119,7 @@ class Rescaled:
         slope = self.along * (self.penalty * self.theta)
         up_by, down_by = np.maximum(slope, 0.0), np.maximum(-slope, 0.0)
         parts: list[list[tuple[Array, Array]]] = [[]]
-        hidden = np.zeros((q, budget + 1))
+        hidden, beside = np.zeros((2, q, budget + 1))
         for k in range(1, budget + 1):
             beyond = self._beyond(k) if paths is None else self._beyond_newton(k, paths[k])
             if self.scales is None or beyond is None:
@@ -132,12 +132,25 @@ class Rescaled:
                 part += missed.parts[k]
                 hidden[:, k] = missed.hidden[:, k]
             hidden[:, k] += np.abs(slope[:, ~known]) @ moved[~known]
+            strange = self._strange(k)
+            beside[:, k] = up_by @ strange[0] + down_by @ strange[1]
+            if missed is not None and np.ndim(missed.outside):
+                beside[:, k] += missed.outside[:, k]
             for one, each in beyond:
                 weights = each * self.penalty
                 part.append((one, weights[:, known] @ either))
                 hidden[:, k] += one @ (weights[:, ~known] @ moved[~known])
+                beside[:, k] += one @ (weights @ np.maximum(*strange))
             parts.append(part)
-        return Missed(n, parts, hidden[:, : budget + 1] * (1.0 + 1e-9), budget)
+        beside = beside[:, : budget + 1] * (1.0 + 1e-9)
+        return Missed(n, parts, hidden[:, : budget + 1] * (1.0 + 1e-9), budget, beside)
+
+    def _strange(self, k: int) -> tuple[Array, Array]:
+        """The most a row outside adds to each ``ρ − 1``, and to the contrary."""
+        if self.kept.outside is None or self.scales is None:
+            return np.zeros(len(self.penalty)), np.zeros(len(self.penalty))
+        found: tuple[Array, Array] = self.scales.outside_shares(k)
+        return found
 
     def _shares(self, k: int) -> tuple[Array, Array, Array, Any]:
         """Rows' parts, their larger one, and of which features.
@@ -178,13 +191,20 @@ class Rescaled:
     def _largest(self) -> tuple[Array, Array, Array, Array]:
         """Leverages and lengths of the largest residuals and products, by how many rows go."""
         most, free = self._rows_of(self.budget), self.free
+        outside = self.kept.outside
+        leverage, residual = (0.0, 0.0) if outside is None else (outside.leverage, outside.residual)
+        length = np.sqrt(leverage)  # of a row that is not here
         return (
-            np.cumsum(np.sort(1.0 - self.kept.diagonal[free])[::-1]),
-            _lengths(self.kept.residuals[None, free], most)[0],
-            _lengths(self.T @ self.kept.factor[free].T, most),
+            np.cumsum(np.maximum(np.sort(1.0 - self.kept.diagonal[free])[::-1], leverage)),
+            _lengths(self.kept.residuals[None, free], most, np.array([residual]))[0],
+            _lengths(self.T @ self.kept.factor[free].T, most, length * self.reach),
             np.concatenate(
                 [
-                    _lengths(self.kept.functionals(slice(at, at + 256))[:, free], most)
+                    _lengths(
+                        self.kept.functionals(slice(at, at + 256))[:, free],
+                        most,
+                        length * self.lengths[at : at + 256],
+                    )
                     for at in range(0, len(self.lengths), 256)
                 ]
             ),
@@ -259,7 +279,9 @@ class Rescaled:
         _, _, either, known = self._shares(k)
         weights, moved = self.penalty * each, self._interval(k)[0]
         by_row = weights[known] @ either
-        rows = float(np.partition(by_row, -k)[-k:].sum()) + float(weights[~known] @ moved[~known])
+        strange = float(weights @ np.maximum(*self._strange(k)))
+        rows = float(np.maximum(np.partition(by_row, -k)[-k:], strange).sum())
+        rows += float(weights[~known] @ moved[~known])
         return min(rows, float(weights @ moved)) * (1.0 + 1e-9)
 
     @cached_property
@@ -269,11 +291,15 @@ class Rescaled:
 
     @cached_property
     def _longest(self) -> float:
+        if self.kept.outside is not None:
+            return float(self._form.longest)
         return float(np.linalg.norm(self._rows, axis=1).max())
 
     @cached_property
     def _farthest(self) -> Array:
         """How far a row reaches in the direction of each feature."""
+        if self.kept.outside is not None:
+            return self._longest * self.reach
         return np.asarray(np.abs(self._rows @ self.T.T).max(axis=0))
 
 
@@ -290,10 +316,10 @@ def _never_crossed(F: Callable[[float], float]) -> float:
     return np.inf
 
 
-def _lengths(entries: Array, most: int) -> Array:
-    """The lengths of the 1, 2, … largest entries of every line."""
+def _lengths(entries: Array, most: int, strange: Array) -> Array:
+    """The lengths of the 1, 2, … largest entries of every line; ``strange``: of a row outside."""
     squares = entries**2
     if most < squares.shape[1]:
         squares = np.partition(squares, squares.shape[1] - most, axis=1)[:, -most:]
-    squares = -np.sort(-squares, axis=1)
+    squares = np.maximum(-np.sort(-squares, axis=1), strange[:, None] ** 2)
     return np.asarray(np.sqrt(np.cumsum(squares, axis=1)))

@@ -74,7 +74,7 @@ def joint_ceiling(
     The bound for the preprocessing kept, with what refitting it may add taken off every margin.
     """
     points, margins = promises.kept_points, promises.margins
-    exact = model.can.certificate == "exact"
+    exact = model.can.certificate == "exact" and model.rows.names is None
     if not exact or model.preprocessing is None or not covered(model, points):
         return None
     scales = model.scales

@@ -16,6 +16,7 @@ from holdfast.arguments import budget_of, finite_score, generator_of, refuse_unk
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.refits import Refits, shares_broken, small_matrices
+from holdfast.models.shortlist import Shortlist
 from holdfast.recourse.promises import Promises, judged
 from holdfast.searches.attack import OBJECTIVES, Attack, attack_on, late
 from holdfast.searches.best import best
@@ -25,6 +26,7 @@ from holdfast.searches.greedy import greedy, greedy_count, greedy_soft, influenc
 from holdfast.searches.optimal import optimal
 from holdfast.searches.plan import Plan
 from holdfast.searches.random import random
+from holdfast.searches.shortlisting import ROUNDS, doubtful, overlooked, shortlisted
 
 #: searches by name; :func:`holdfast.register` adds others
 METHODS: dict[str, Method] = {
@@ -114,13 +116,14 @@ def search(
     True
     """
     rng = generator_of(random_state)
-    units = Units(model.rows, unit)
-    budget = budget_of(max_deletions, len(units), unit)
     if objective not in OBJECTIVES:
         raise HoldfastError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise HoldfastError(f"threads must be a whole number from 1, got {threads!r}")
     promises = judged(model, given, finite_score(target), "attack", people)
+    whole, model = model, shortlisted(model, promises, unit)
+    units = Units(model.rows, unit)
+    budget = budget_of(max_deletions, len(units), unit)
     found_by, name = _method(method, model)
     if approximation is not None and found_by.attack != "model":
         raise HoldfastError(f"method={name!r} has no use for approximation=")
@@ -130,20 +133,53 @@ def search(
         if found_by.attack == "algebra" and model.can.predicts:
             closed = model.exact and (model.preprocessing is None or model.scales is not None)
             approximation = None if closed else model.can.predictions[0]
-        attack = attack_on(
-            model,
-            promises,
-            units,
-            objective,
-            threads,
-            approximation,
-            by_refits=found_by.attack == "refits",
-            **own,
-        )
-        attack.tell = progress or attack.tell
-        attack.deadline = math.inf if seconds is None else time.monotonic() + seconds
-        found = found_by.run(attack, budget, rng, **options)
-        return _plan(model, promises, units, budget, attack, found, name, {**own, **options}, rng)
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
+
+        def run(on: ErasableModel, units: Units) -> Plan:
+            attack = attack_on(
+                on,
+                promises,
+                units,
+                objective,
+                threads,
+                approximation,
+                by_refits=found_by.attack == "refits",
+                **own,
+            )
+            attack.tell, attack.deadline = progress or attack.tell, deadline
+            found = found_by.run(attack, budget, rng, **options)
+            return _plan(on, promises, units, budget, attack, found, name, {**own, **options}, rng)
+
+        plan = run(model, units)
+        if isinstance(model, Shortlist) and found_by.attack == "model":
+            plan = _nobody_overlooked(plan, model, promises, run, deadline)
+    return plan if plan.model is whole else plan.among_all(whole)
+
+
+def _nobody_overlooked(
+    plan: Plan, few: Shortlist, promises: Promises, run: Any, deadline: float
+) -> Plan:
+    """A plan found on a list of rows, and with more rows where one outside might do more."""
+    proven = few.exact and plan.objective == "outcome" and plan.unit == "row"
+    doubts: list[int] = []
+    by_count = plan.method == "greedy-count"  # of several it takes the first
+    for _ in range(ROUNDS if proven else 0):
+        doubts = doubtful(few, promises, plan.sets, by_count)
+        if not doubts or time.monotonic() > deadline:
+            break
+        more = overlooked(few, promises, plan.sets, doubts, by_count)
+        if not more.size:  # after each of those sets, the row that does most is on the list
+            doubts = []
+            break
+        assert few.rows.names is not None
+        few = few.listed(np.union1d(few.rows.names, more), few.looked)
+        plan = run(few, Units(few.rows, plan.unit))
+    plan.notes["looked at"] = {
+        "rows": few.many,
+        "one by one": few.rows.own,
+        "steps at which a row not looked at might do more": doubts if proven else None,
+    }
+    return plan
 
 
 def _plan(

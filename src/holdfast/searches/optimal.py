@@ -54,6 +54,10 @@ def optimal(
         start = max(found[k], sets[-1], key=attack.value)
         closed = None
         few = math.comb(n, k - 1) <= _SWEEPS if exact else math.comb(n, k) <= _REFITS
+        if attack.units.training.names is not None:  # some rows are not here: nothing is proven
+            sets.append(start)
+            upper.append(most)
+            continue
         if exact and not few and attack.objective == "outcome":
             if attack.units.single and n * attack.margins.size <= _ENTRIES:
                 known = cast(ByAlgebra, attack)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,15 @@ class Plan:
     spread: Array | None = field(default=None, repr=False)
     notes: dict[str, Any] = field(default_factory=dict, repr=False)
     _rerun: Array | None = field(default=None, repr=False)
+
+    def among_all(self, whole: ErasableModel) -> Plan:
+        """The same plan with rows numbered as in the whole table, not as on a list of them."""
+        names = self.model.rows.names
+        assert names is not None
+        draws = None
+        if self.draws is not None:
+            draws = [[names[rows] for rows in draw] for draw in self.draws]
+        return replace(self, model=whole, sets=[names[rows] for rows in self.sets], draws=draws)
 
     @property
     def rows(self) -> Positions:
