@@ -41,7 +41,11 @@ if TYPE_CHECKING:
     from holdfast.recourse.issued import issued_recourse
     from holdfast.recourse.result import Recourse
     from holdfast.recourse.rules import Feature, Link
+    from holdfast.cases.scanning import fit
+    from holdfast.models.hold import held
+    from holdfast.models.scanned import ScannedModel
     from holdfast.registry import register
+    from holdfast.scale.scan import Scan, scan
     from holdfast.searches import search
     from holdfast.searches.plan import Plan
 
@@ -86,6 +90,7 @@ _HOME = {
     "scan": "holdfast.scale.scan",
     "ScannedModel": "holdfast.models.scanned",
     "fit": "holdfast.cases.scanning",
+    "held": "holdfast.models.hold",
 }
 
 __all__ = [
@@ -120,6 +125,7 @@ __all__ = [
     "find_recourse",
     "fit",
     "harden",
+    "held",
     "impact",
     "invalidation_rate",
     "issued_recourse",

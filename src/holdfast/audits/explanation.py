@@ -128,7 +128,8 @@ def action_shift(
     rng: Any,
 ) -> ActionShift | None:
     """Φ₂ after the plan's deletion and after random ones, recourse by the closed form."""
-    if people is None or not model.can.predicts or len(rows) == 0:
+    in_files = model.in_passes is not None and not model.exact  # a refit takes several passes
+    if people is None or not model.can.predicts or len(rows) == 0 or in_files:
         return None
     some = sample_of(people, rng)
     try:

@@ -15,6 +15,7 @@ from holdfast.algebra.threads import one_blas_thread
 from holdfast.cards import card
 from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
+from holdfast.models.scanned import ScannedModel
 from holdfast.models.refits import Refits, small_matrices
 from holdfast.models.refits import broken as broken_by
 from holdfast.models.solving import scores_or_nan
@@ -168,7 +169,7 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
     if (erase is None) == (positions is None):
         raise HoldfastError("say who is to be erased: either erase= (ids) or positions=")
     ids = _listed(erase) if positions is None else []
-    rows = model.positions_of(ids) if positions is None else model.rows.positions(positions)
+    rows = model.positions_of(ids) if positions is None else model.positions(positions)
     if rows.size == 0:
         raise HoldfastError("nobody is to be erased: the list of ids is empty")
     target = given.target if target is None else float(target)
@@ -224,6 +225,8 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
 
 def _requests(model: ErasableModel, rows: Positions) -> int:
     """How many people, or rows where people are not known, some rows are."""
+    if isinstance(model, ScannedModel):
+        return len(set(model.names_of(rows))) or len(rows)
     if model.rows.subjects is None:
         return len(rows)
     return len({as_text(model.rows.subjects[row]) for row in rows})
@@ -246,6 +249,9 @@ def _own(model: ErasableModel, given: Recourse, rows: Positions) -> Any:
     labels = [as_text(name) for name in people.index]
     numbered = _is_numbered(people.index)
     own = np.zeros(len(labels), dtype=bool)
+    if isinstance(model, ScannedModel):
+        erased = set(model.names_of(rows)) if not numbered else set()
+        return np.array([label in erased for label in labels], dtype=bool)
     if subjects is not None and not numbered:
         erased = {as_text(subjects[row]) for row in rows}
         own |= np.array([label in erased for label in labels], dtype=bool)
@@ -287,14 +293,12 @@ class _OnlyTheirs:
     """
 
     def __init__(self, model: ErasableModel, rows: Positions):
-        left = np.ones(model.rows.n, dtype=bool)
-        left[rows] = False
+        of_them, of_others = model.values_of(rows)
         self._words: dict[Any, set[Any]] = {}
         self._numbers: dict[Any, Array] = {}
         for name in model.frame.columns:
-            column = model.frame[name]
-            theirs, others = column.iloc[rows].dropna(), column[left].dropna()
-            if is_category(column):
+            theirs, others = of_them[name].dropna(), of_others[name].dropna()
+            if is_category(model.frame[name]):
                 self._words[name] = set(theirs) - set(others)
                 continue
             gone = theirs.to_numpy(dtype=float)

@@ -12,6 +12,7 @@ from sklearn.linear_model import GammaRegressor, PoissonRegressor, TweedieRegres
 from holdfast.algebra.rows import Positions
 from holdfast.cases.fitting import KINDS, Labels, labels_for, unfitted
 from holdfast.errors import HoldfastError
+from holdfast.models.hold import as_if_fitted
 from holdfast.models.ids import IdIndex
 from holdfast.models.losses import Squared
 from holdfast.models.readings import Reading
@@ -32,6 +33,7 @@ def fit(
     random_state: int = 0,
     progress: Callable[[str, int, int], None] | None = None,
     without: Positions | None = None,
+    index: IdIndex | None = None,
     **parameters: Any,
 ) -> ScannedModel:
     """Fit a model on files that need not fit into memory.
@@ -54,6 +56,8 @@ def fit(
         Called with ``(stage, done, total)``.
     without : positions, optional
         Rows that are left out.
+    index : IdIndex, optional
+        Of the ids, where it is there already.
     **parameters
         Of the estimator.
 
@@ -100,15 +104,19 @@ def fit(
     labels = _labels(kind, table, looked)
     problem = _posed(kind, labels, parameters)
     coded = _coded(table, labels, looked[2])
-    index = None
-    if table.key is not None:
-        if table.id is not None and table.subject is not None:
-            IdIndex.of(table, table.id, True, runs, tell)
-        index = IdIndex.of(table, table.key, table.subject is None, runs, tell)
+    if table.key is not None and index is None:
+        index = index_of(table, runs, tell)
     recipe = recipe_for(table, coded, looked, True, gone, runs, tell)
     model = fit_blocks(recipe, runs, problem, index, tell, random_state)
     model.label_moments = looked[3]
     return model
+
+
+def index_of(table: Scan, runs: Any, tell: Any) -> IdIndex:
+    """Where the ids are; one that appears twice is refused."""
+    if table.id is not None and table.subject is not None:
+        IdIndex.of(table, table.id, True, runs, tell)
+    return IdIndex.of(table, str(table.key), table.subject is None, runs, tell)
 
 
 def _labels(kind: str, scan: Scan, looked: Any) -> Labels:
@@ -142,7 +150,7 @@ def _posed(kind: str, labels: Labels, parameters: Mapping[str, Any]) -> Posed:
             raise HoldfastError(f"a {kind} model is fitted by blocks with {name}={fine!r} only")
     if kind in ("linear", "ridge"):
         return Posed(estimator, Squared(), float(given.get("alpha", 0.0)), False)
-    made = _with_nothing_fitted(estimator, labels.classes)
+    made = as_if_fitted(estimator, labels.classes)
     reading = Reading.of(made)
     if reading.lasso or reading.intercept_penalty or reading.kinks:
         raise HoldfastError(f"a {kind} model is fitted by blocks with an L2 penalty only")
@@ -152,13 +160,3 @@ def _posed(kind: str, labels: Labels, parameters: Mapping[str, Any]) -> Posed:
     if average and labels.favourable == "low":
         raise HoldfastError(f"a {kind} model is fitted by blocks with favourable='high' only")
     return Posed(estimator, reading.loss, reading.ridge, labels.classes, average)
-
-
-def _with_nothing_fitted(estimator: Any, classes: bool) -> Any:
-    """The estimator with parameters of no meaning, so that it can be read."""
-    made = type(estimator)(**estimator.get_params())
-    made.coef_, made.intercept_, made.n_features_in_ = np.zeros(1), 0.0, 1
-    if classes:
-        made.coef_, made.intercept_ = np.zeros((1, 1)), np.zeros(1)
-        made.classes_, made.n_iter_ = np.array([0, 1]), np.array([1], dtype=np.int32)
-    return made

@@ -498,6 +498,10 @@ class ErasableModel:
             )
         return ids_as_text(self.X.index, "the training rows' index")
 
+    def positions(self, rows: Any = None, subjects: Any = None) -> Positions:
+        """Positions of training rows, checked."""
+        return self.rows.positions(rows, subjects)
+
     def positions_of(self, ids: Any) -> Positions:
         """The rows people mean by ids: subjects where there are subjects, else row ids."""
         if self.rows.subjects is not None:
@@ -525,6 +529,12 @@ class ErasableModel:
                 "they? Say so with subjects=, or name rows by positions="
             )
         return self.rows.positions([place for name in wanted for place in where[name]])
+
+    def values_of(self, rows: Positions) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The raw cells of some training rows, and of the others."""
+        left = np.ones(self.rows.n, dtype=bool)
+        left[rows] = False
+        return self.frame.iloc[rows], self.frame[left]
 
     def reweighted(self, omega: Any) -> Reweighted:
         """The fit as a function of row weights: ``w(ω)`` and the scores' derivatives in ω.

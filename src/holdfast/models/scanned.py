@@ -604,6 +604,35 @@ class ScannedModel(ScannedList):
             frames=[self.table[keep]],
         )
 
+    def _in_passes(
+        self, points: Any, sets: Sequence[Positions], preprocessing: str, look: bool
+    ) -> Array:
+        return self.scores_without(points, sets, preprocessing == "refitted", look)
+
+    def hold(self, path: Any) -> None:
+        """Keep what is needed to forget people beside the model. PERSONAL DATA, mode 0600.
+
+        Parameters
+        ----------
+        path : where to; a file that is there is replaced, and nothing of it is kept
+        """
+        from holdfast.files import PRIVATE, Outputs
+        from holdfast.models.hold import write_hold
+
+        with Outputs() as out:
+            out.file(path, lambda place: write_hold(self, place), PRIVATE)
+
+    def values_of(self, rows: Positions) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The raw cells of some rows, and of a sample of others."""
+        found = self.gathered(np.sort(rows), look=False)
+        theirs = pd.concat(found.frames, ignore_index=True)[self.recipe.scan.features]
+        assert self.rows.names is not None
+        return theirs, self.X[~np.isin(self.rows.names, rows)]
+
+    def names_of(self, rows: Positions) -> list[str]:
+        """What requests call the owners of some rows."""
+        return [] if self.index is None else self.index.names(rows)
+
     def positions(self, rows: Any = None, subjects: Any = None) -> Positions:
         """Numbers of rows in the whole table, checked."""
         if subjects is not None:

@@ -1,0 +1,228 @@
+"""What a model of a table in files needs to forget people, kept beside it: a ``.hold`` file.
+
+Sums, moments, a sample of the rows and an index of the ids: with them a request is a look-up, not a
+pass over the files. PERSONAL DATA: sums can give a single person away, and the sample is people. So
+the file is its owner's only, it is replaced when somebody is erased, and nothing of it is code: a
+zip archive of plain arrays and one JSON document.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.linear_model import (
+    GammaRegressor,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    TweedieRegressor,
+)
+
+from holdfast.algebra.outside import Outside
+from holdfast.errors import HoldfastError
+from holdfast.models.ids import IdIndex
+from holdfast.models.losses import Squared
+from holdfast.models.passes import Gathered
+from holdfast.models.readings import Reading
+from holdfast.models.recipe import Labelled, Moments, Recipe
+from holdfast.models.scanned import Posed, ScannedModel
+from holdfast.scale.engines import engine_of
+from holdfast.scale.scan import Part, Scan
+
+#: of the format; others are refused
+VERSION = 1
+
+#: estimators that can be held, by name
+ESTIMATORS = {
+    kind.__name__: kind
+    for kind in (
+        *(LinearRegression, Ridge, LogisticRegression),
+        *(PoissonRegressor, GammaRegressor, TweedieRegressor),
+    )
+}
+
+
+def write_hold(model: ScannedModel, place: Path) -> None:
+    """Write the sums of a model; whoever calls sees to the mode and to what was there before."""
+    recipe, found, scan = model.recipe, model.found, model.recipe.scan
+    if scan.spill is not None:
+        raise HoldfastError(
+            "sums are kept beside Parquet files: a CSV file has no rows to look up. Write the "
+            "table as Parquet"
+        )
+    files = sorted({part.file for part in scan.parts})
+    problem = model.problem
+    about: dict[str, Any] = {
+        "version": VERSION,
+        "files": {os.path.abspath(f): os.stat(f).st_size for f in files},
+        "parts": [
+            (os.path.abspath(p.file), p.source, p.group, p.first, p.rows) for p in scan.parts
+        ],
+        "columns": {
+            "numbers": scan.numbers,
+            "texts": scan.texts,
+            "label": scan.label,
+            "favourable": scan.favourable,
+            "id": scan.id,
+            "subject": scan.subject,
+        },
+        "labels": {
+            "good": sorted(recipe.labels.good, key=repr),
+            "sign": recipe.labels.sign,
+        },
+        "categories": recipe.categories,
+        "rare": recipe.rare,
+        "near": [first for _, first in recipe.near],
+        "estimator": type(problem.estimator).__name__,
+        "parameters": problem.estimator.get_params(),
+        "strength": problem.strength,
+        "classes": problem.classes,
+        "average": problem.average,
+    }
+    arrays: dict[str, Any] = {
+        "theta": model.theta,
+        "names": model.rows.names,
+        "fills": recipe.fills,
+        "means": recipe.means,
+        "scales": recipe.scales,
+        "gaps": recipe.gaps,
+        "gone": recipe.gone,
+        "triangle": found.triangle,
+        "phi": found.phi,
+        "y": found.y,
+        "missing": found.gaps,
+        "scored": found.scored,
+    }
+    for name in Moments.__dataclass_fields__:
+        arrays[f"moments.{name}"] = getattr(recipe.moments, name)
+        arrays[f"label.{name}"] = getattr(model.label_moments, name)
+    for number, (values, _) in enumerate(recipe.near):
+        arrays[f"near.{number}"] = values
+    if model.index is not None:
+        arrays["hashes"], arrays["places"] = model.index.hashes, model.index.places
+    columns = [name for name in model.table.columns if name != scan.label]
+    about["sample"] = json.loads(model.table[columns].to_json(orient="split", index=False))
+    with zipfile.ZipFile(place, "w") as archive:
+        archive.writestr("about.json", json.dumps(about))
+        for name, values in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.ascontiguousarray(values), allow_pickle=False)
+
+
+def held(path: Any, engine: Any = None) -> ScannedModel:
+    """A model from its ``.hold`` file, without a pass; the files must be those it was made from.
+
+    Parameters
+    ----------
+    path : path of a file written by :meth:`ScannedModel.hold`
+    engine : as for :func:`holdfast.fit`
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, pandas as pd, holdfast as hf
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> rng = np.random.default_rng(0)
+    >>> loans = pd.DataFrame(rng.standard_normal((500, 2)), columns=["income", "savings"])
+    >>> loans["paid"] = loans["income"] + rng.standard_normal(500)
+    >>> loans["customer"] = [f"C{i}" for i in range(500)]
+    >>> loans.to_parquet(f"{folder.name}/loans.parquet")
+    >>> scan = hf.scan(folder.name, label="paid", id="customer")
+    >>> hf.fit("ridge", scan).hold(f"{folder.name}/loans.hold")
+    >>> model = hf.held(f"{folder.name}/loans.hold")
+    >>> people = loans[["income", "savings"]][:2]
+    >>> model.deletions(people).effect(subjects=["C7"]).round(4)
+    array([0.0014, 0.0013])
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            about = json.loads(archive.read("about.json"))
+            arrays = {}
+            for name in archive.namelist():
+                if name.endswith(".npy"):
+                    with archive.open(name) as file:
+                        arrays[name.removesuffix(".npy")] = np.lib.format.read_array(
+                            file, allow_pickle=False
+                        )
+        if about.get("version") != VERSION:
+            raise HoldfastError(f"{str(path)!r} is of another version: fit the model again")
+        return _made(about, arrays, engine)
+    except FileNotFoundError:
+        raise HoldfastError(f"there is no file {str(path)!r}") from None
+    except HoldfastError:
+        raise
+    except (OSError, zipfile.BadZipFile, KeyError, ValueError, TypeError, AttributeError) as wrong:
+        raise HoldfastError(
+            f"{str(path)!r} is no .hold file, or damaged ({type(wrong).__name__}): fit the model "
+            "again"
+        ) from None
+
+
+def _made(about: Any, arrays: Any, engine: Any) -> ScannedModel:
+    for file, size in about["files"].items():
+        if not os.path.exists(file) or os.stat(file).st_size != size:
+            raise HoldfastError(
+                f"{file!r} is not the file it was: the sums are about another. Fit the model again"
+            )
+    parts = [Part(*entry) for entry in about["parts"]]
+    scan = Scan(parts, **about["columns"])
+    labels = Labelled(scan.label, frozenset(about["labels"]["good"]), about["labels"]["sign"])
+    moments, of_labels = (
+        Moments(*(arrays[f"{kind}.{name}"] for name in Moments.__dataclass_fields__))
+        for kind in ("moments", "label")
+    )
+    near = [(arrays[f"near.{i}"], first) for i, first in enumerate(about["near"])]
+    recipe = Recipe(
+        scan,
+        labels,
+        arrays["fills"],
+        arrays["means"],
+        arrays["scales"],
+        arrays["gaps"],
+        about["categories"],
+        True,
+        moments,
+        arrays["gone"],
+        near=near,
+        rare=about["rare"],
+    )
+    estimator = ESTIMATORS[about["estimator"]](**about["parameters"])
+    loss: Any = Squared()
+    if not isinstance(estimator, LinearRegression | Ridge):
+        loss = Reading.of(as_if_fitted(estimator, about["classes"])).loss
+    problem = Posed(estimator, loss, about["strength"], about["classes"], about["average"])
+    names = arrays["names"]
+    found = Gathered(
+        arrays["triangle"],
+        arrays["phi"],
+        arrays["y"],
+        arrays["missing"],
+        np.ones(len(names)),
+        Outside(scan.rows - len(names), 1.0, np.inf, np.inf),
+        np.inf,
+        0.0,
+        arrays["scored"],
+        [pd.DataFrame(about["sample"]["data"], columns=about["sample"]["columns"])],
+    )
+    index = None
+    if "hashes" in arrays:
+        index = IdIndex(scan, str(scan.key), arrays["hashes"], arrays["places"])
+    made = ScannedModel(recipe, engine_of(engine), problem, arrays["theta"], names, found, index)
+    made.label_moments = of_labels
+    return made
+
+
+def as_if_fitted(estimator: Any, classes: bool) -> Any:
+    """The estimator with parameters of no meaning, so that it can be read."""
+    made = type(estimator)(**estimator.get_params())
+    made.coef_, made.intercept_, made.n_features_in_ = np.zeros(1), 0.0, 1
+    if classes:
+        made.coef_, made.intercept_ = np.zeros((1, 1)), np.zeros(1)
+        made.classes_, made.n_iter_ = np.array([0, 1]), np.array([1], dtype=np.int32)
+    return made
