@@ -86,6 +86,11 @@ class TrainingRows:
             sample=None if self.sample is None else np.flatnonzero(np.isin(own, self.sample)),
         )
 
+    def here(self, names: Any) -> Positions:
+        """Where rows are here, by their numbers in the larger table (or here, if that is all)."""
+        rows = np.asarray(names, dtype=np.intp)
+        return rows if self.names is None else np.searchsorted(self.names, rows)
+
     def positions(self, rows: Any = None, subjects: Any = None) -> Positions:
         """The row positions meant by ``rows`` or by ``subjects``, checked.
 

@@ -62,6 +62,7 @@ class Impact:
     largest_error: float
     preprocessing_matters: bool
     advice: Recourse | None = field(default=None, repr=False)
+    known_by: str = "confirmed by refitting"
 
     def __repr__(self) -> str:
         return f"<Impact {self.requests} requests, {len(self.broken)} promises break>"
@@ -84,7 +85,7 @@ class Impact:
         rows = "1 training row" if self.erased_rows == 1 else f"{self.erased_rows} training rows"
         said = (
             f"Honouring {requests} removes {rows} and breaks {broken} of {total} promised "
-            "recourses, confirmed by refitting."
+            f"recourses, {self.known_by}."
         )
         if (cutoff := self.updated.cutoff) is not None:
             move = self.updated.shift
@@ -113,6 +114,7 @@ def impact(
     own: Any = None,
     random_state: Any = 0,
     target_rule: str = "fixed",
+    confirm: bool = False,
 ) -> Impact:
     """What honouring some erasure requests does to the promises given to others.
 
@@ -140,6 +142,8 @@ def impact(
     target_rule : {"fixed", "quantile", "label-quantile"}
         As for :func:`holdfast.audit`. Where the target moves, scores after the erasure (of
         ``updated`` too) are said relative to how far it has moved.
+    confirm : bool
+        For a table in files: read them again to refit, rather than trust the sums that are kept.
 
     Returns
     -------
@@ -180,7 +184,8 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
     points, index = given.points.iloc[keep], given.points.index[keep]
 
     with one_blas_thread(small_matrices(model)):
-        updated = model.without(rows, start=start)
+        again: Any = {"look": True} if confirm and isinstance(model, ScannedModel) else {}
+        updated = model.without(rows, start=start, **again)
         refitted = scores_or_nan(updated, points) if keep.size else np.zeros(0)
         predicted = np.full(keep.size, np.nan)
         if keep.size and model.can.predicts:
@@ -220,7 +225,15 @@ confirmed by refitting. 41 of them have an updated recourse, at a median extra c
         largest_error=_largest(predicted - refitted) / model.score_unit,
         preprocessing_matters=bool(np.any((refitted >= target) != (frozen >= target))),
         advice=advice,
+        known_by=_known_by(model, confirm),
     )
+
+
+def _known_by(model: ErasableModel, confirm: bool) -> str:
+    """What the new scores rest on."""
+    if confirm or not isinstance(model, ScannedModel) or not model.exact:
+        return "confirmed by refitting"
+    return "refitted from the sums that are kept"
 
 
 def _requests(model: ErasableModel, rows: Positions) -> int:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-Kind = Literal["linear", "ridge", "logistic", "ntk", "lssvm", "mlp", "boosting"]
+Kind = Literal[
+    *("linear", "ridge", "logistic", "poisson", "gamma", "tweedie"),
+    *("ntk", "nystroem-ntk", "lssvm", "mlp", "boosting"),
+]
 Finder = Literal["scfe", "dice", "dice-random", "cem", "growing-spheres", "actionable"]
 Searcher = Literal[
     "best", "greedy", "greedy-count", "greedy-soft", "influence", "gates", "optimal", "refit"

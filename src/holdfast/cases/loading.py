@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from holdfast.algebra.rows import as_text
 from holdfast.audits.about import About
+from holdfast.cases.blocks import case_by_blocks, reads_by_blocks
 from holdfast.cases.files import (
     Table,
     already_erased,
@@ -102,6 +103,9 @@ def load_case(
     if settings.unit == "subject" and settings.subject is None:
         raise HoldfastError("⟦unit⟧ subject needs ⟦subject⟧, the column that names people")
     check_method(settings)
+    if reads_by_blocks(settings):
+        made: Case = case_by_blocks(settings, remarks, about, tell, hold_out, Case)
+        return made
     rules = declared_rules(settings)
     tell("reading the table", 0, 1)
     if settings.model_file is not None:

@@ -17,11 +17,13 @@ from holdfast.audits.hardening.result import Hardening
 from holdfast.audits.impacts import Impact, impact
 from holdfast.audits.likelihood import erasures_in
 from holdfast.audits.result import Audit
+from holdfast.cases.blocks import honoured
 from holdfast.cases.files import belongs_to, ids_in, refuse_blank_ends
 from holdfast.cases.loading import Case
 from holdfast.cases.settings import Settings, threshold
 from holdfast.errors import HoldfastError
 from holdfast.models.refits import Progress
+from holdfast.models.scanned import ScannedModel
 from holdfast.recourse.actionability import Actionability
 
 
@@ -192,16 +194,22 @@ def erase_from_case(
     """What honouring some requests does, and the rows of the file that go."""
     tell: Progress = progress or (lambda stage, done, total: None)
     tell("refits without them", 0, 1)
-    inside, rows = _inside(case, requests)
+    if isinstance(case.model, ScannedModel):
+        inside, rows = requests.ids, honoured(case.model, requests.ids)
+        own = case.given.people.index.isin(case.model.names_of(rows))
+    else:
+        inside, rows = _inside(case, requests)
+        own = _of_the_erased(case, rows)
     found = impact(
         case.model,
         case.given,
         inside,
         case.target,
-        own=_of_the_erased(case, rows),
+        own=own,
         overshoot=max(settings.overshoot, case.given.overshoot),
         actionability=_rules_without(settings, case, inside),
         start="scratch" if settings.from_scratch else "fitted",
+        confirm=settings.confirm,
         random_state=settings.seed,
         target_rule=settings.target_rule,
     )
@@ -250,5 +258,9 @@ def _rules_without(settings: Settings, case: Case, inside: list[str]) -> Any:
     if settings.actionability != "infer":
         return None
     model = case.model
+    if isinstance(model, ScannedModel):
+        gone = model.positions_of(inside)
+        assert model.rows.names is not None
+        return Actionability.infer(model.frame[~np.isin(model.rows.names, gone)])
     keep = np.setdiff1d(np.arange(model.rows.n), model.positions_of(inside))
     return Actionability.infer(model.frame.iloc[keep])

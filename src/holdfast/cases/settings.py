@@ -17,7 +17,7 @@ from holdfast.tables import read_toml
 #: keys that name files; in a TOML file they are relative to it
 PATHS = (
     *("train", "model_file", "people", "recourses", "erased", "actionability", "labels"),
-    *("html", "json_file", "csv", "case_file", "emit", "save_model", "out", "erase_file"),
+    *("html", "json_file", "csv", "case_file", "emit", "save_model", "out", "erase_file", "hold"),
     "erase_folder",
 )
 
@@ -42,6 +42,11 @@ class Settings(BaseModel):
     decimal: Literal[".", ","] = "."
     text: list[str] = Field(default_factory=list)
     drop: list[str] = Field(default_factory=list)
+    engine: Literal["threads", "dask"] | None = None
+    scheduler: str | None = None
+    blocks_above: float = Field(1000.0, ge=0, allow_inf_nan=False)
+    hold: Path | None = None
+    confirm: bool = False
 
     model: Kind | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
@@ -230,7 +235,12 @@ TEMPLATE = """\
 # Settings of an audit: holdfast audit THIS-FILE
 # Relative paths are relative to this file. Options on the command line win over keys here.
 
-train = "train.csv"          # the table the model was fitted on: CSV or Parquet
+train = "train.csv"          # the table the model was fitted on: CSV or Parquet; a folder or a
+                             # pattern like "loans/*.parquet" is read by blocks
+# blocks_above = 1000        # megabytes from which one file is, too
+# engine = "threads"         # where blocks are worked on: threads, or dask
+# scheduler = "tls://…"      # of a Dask cluster
+# hold = "loans.hold"        # PERSONAL DATA: sums kept beside the model, so that impact needs no pass
 label = "outcome"            # its label column
 favourable = "1"             # the good outcome; for numbers "high" or "low"
 # id = "id"                  # a column that names rows; left out of the features

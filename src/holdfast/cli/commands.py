@@ -64,7 +64,12 @@ def parameters_of(pairs: list[str]) -> dict[str, Any]:
 def loaded(settings: Settings, hold_out: bool = True) -> Iterator[tuple[Case, Progress]]:
     """The loaded case, with progress and remarks shown while the work goes on."""
     with screen.showing(settings.quiet, settings.json_) as (tell, remark):
-        yield load_case(settings, tell, remark, hold_out), tell
+        case = load_case(settings, tell, remark, hold_out)
+        if settings.hold is not None and not Path(settings.hold).exists():
+            model: Any = case.model
+            model.hold(settings.hold)
+            remark(f"Sums were written to {one_line(settings.hold.name)} (personal data).")
+        yield case, tell
 
 
 def run_audit(options: dict[str, Any], config: Path | None) -> int:
@@ -125,6 +130,8 @@ def run_harden(options: dict[str, Any], config: Path | None) -> int:
 def check_outputs(settings: Settings, config: Path | None) -> None:
     """Refuse places that cannot be written to before any work is done."""
     files = [settings.html, settings.json_file, settings.emit, settings.save_model, settings.out]
+    if settings.hold is not None and not settings.hold.exists():
+        files.append(settings.hold)
     inside: list[Path] = []  # files of folders
     case = settings.case_file
     if case is not None and case.suffix.lower() in (".html", ".htm"):

@@ -17,6 +17,9 @@ from holdfast.cases.settings import Settings, made
 from holdfast.cli import screen
 from holdfast.cli.commands import check_outputs, loaded
 from holdfast.files import PRIVATE, Outputs
+from holdfast.models.hold import write_hold
+from holdfast.models.recipe import write_rest
+from holdfast.models.scanned import ScannedModel, files_of
 from holdfast.report.case_file import impact_page, write_private_tables
 from holdfast.report.schema import BrokenPart, ImpactSummary
 from holdfast.tables import as_csv, is_parquet
@@ -29,9 +32,10 @@ def run_impact(options: dict[str, Any], config: Path | None) -> int:
     check_outputs(settings, config)
     with loaded(settings, hold_out=False) as (case, tell):
         found, rows = erase_from_case(settings, case, requests, tell)
+        files = files_of(case.model)
     summary = _impact_summary(found, len(requests.ids), found.promises_of_erased)
     with Outputs() as out:
-        _write_impact(found, summary, settings, rows, out)
+        _write_impact(found, summary, settings, rows, files, out)
         with screen.reading():
             if settings.json_:
                 print(summary.as_json(), end="")
@@ -85,9 +89,14 @@ def _known(value: float) -> float | None:
 
 
 def _write_impact(
-    found: Impact, summary: ImpactSummary, settings: Settings, rows: Any, out: Outputs
+    found: Impact,
+    summary: ImpactSummary,
+    settings: Settings,
+    rows: Any,
+    files: list[str],
+    out: Outputs,
 ) -> None:
-    mode = settings.train.stat().st_mode & 0o666
+    mode = min(Path(file).stat().st_mode & 0o666 for file in files or [str(settings.train)])
     if settings.json_file is not None:
         out.text(settings.json_file, summary.as_json(), PRIVATE)
     if settings.case_file is not None:
@@ -96,8 +105,16 @@ def _write_impact(
         estimator = found.updated.estimator
         # as open as the training table, and no more: some models hold training rows
         out.file(settings.save_model, lambda place: save_model(estimator, place), mode)
-    if settings.emit is not None:
+    updated = found.updated
+    if settings.emit is not None and isinstance(updated, ScannedModel):
+        out.file(settings.emit, lambda place: write_rest(updated.recipe.scan, rows, place), mode)
+    elif settings.emit is not None:
         out.file(settings.emit, lambda place: _emit(settings, rows, place), mode)
+    honoured = settings.emit is not None or settings.save_model is not None
+    if settings.hold is not None and isinstance(updated, ScannedModel):
+        # once they are erased, sums that have them in are kept no longer
+        if honoured and Path(settings.hold).exists():
+            out.file(settings.hold, lambda place: write_hold(updated, place), PRIVATE)
 
 
 def _write_impact_case(found: Impact, path: Path, out: Outputs) -> None:

@@ -25,7 +25,31 @@ Config = Annotated[
     typer.Argument(help="Settings as a TOML file; options win over its keys.", show_default=False),
 ]
 Train = Annotated[
-    Path | None, option("--train", panel=DATA, help="Training table: CSV or Parquet.")
+    Path | None,
+    option(
+        "--train",
+        panel=DATA,
+        help="Training table: CSV or Parquet; a folder or 'loans/*.parquet' is read by blocks.",
+    ),
+]
+Engine = Annotated[
+    Literal["threads", "dask"] | None,
+    option("--engine", panel=DATA, help="Read by blocks, worked on by threads, or by Dask."),
+]
+Scheduler = Annotated[
+    str | None, option("--scheduler", panel=DATA, help="Address of a Dask scheduler, tls://…")
+]
+BlocksAbove = Annotated[
+    float | None,
+    option("--blocks-above", panel=DATA, help="Megabytes from which a file is read by blocks."),
+]
+Hold = Annotated[
+    Path | None,
+    option(
+        "--hold",
+        panel=DATA,
+        help="PERSONAL DATA: sums kept beside a model by blocks; read if there, else written.",
+    ),
 ]
 Label = Annotated[str | None, option("--label", panel=DATA, help="Its label column.")]
 Favourable = Annotated[
@@ -199,6 +223,10 @@ TABLE = {
     "text": Text,
     "drop": Drop,
     "erased": Erased,
+    "engine": Engine,
+    "scheduler": Scheduler,
+    "blocks_above": BlocksAbove,
+    "hold": Hold,
 }
 #: the model
 MODELS = {
@@ -315,6 +343,10 @@ IMPACT = {
     "from_scratch": Annotated[
         bool | None,
         option("--from-scratch", panel=WORK, help="Refit networks from new random weights."),
+    ],
+    "confirm": Annotated[
+        bool | None,
+        option("--confirm", panel=WORK, help="With --hold: read the files again to confirm."),
     ],
     "seed": Seed,
     "emit": Annotated[

@@ -99,6 +99,7 @@ def write_hold(model: ScannedModel, place: Path) -> None:
         "y": found.y,
         "missing": found.gaps,
         "scored": found.scored,
+        "held_out": model.held_out,
     }
     for name in Moments.__dataclass_fields__:
         arrays[f"moments.{name}"] = getattr(recipe.moments, name)
@@ -214,7 +215,7 @@ def _made(about: Any, arrays: Any, engine: Any) -> ScannedModel:
     if "hashes" in arrays:
         index = IdIndex(scan, str(scan.key), arrays["hashes"], arrays["places"])
     made = ScannedModel(recipe, engine_of(engine), problem, arrays["theta"], names, found, index)
-    made.label_moments = of_labels
+    made.label_moments, made.held_out = of_labels, arrays["held_out"]
     return made
 
 

@@ -186,6 +186,17 @@ class IdIndex:
             raise HoldfastError("an id is named twice")
         return np.array(sorted(rows), dtype=np.intp)
 
+    def known(self, ids: list[str]) -> Positions:
+        """The rows of those of some ids that are there."""
+        wanted = hashed(ids)
+        low = np.searchsorted(self.hashes, wanted, side="left")
+        high = np.searchsorted(self.hashes, wanted, side="right")
+        there = [self.places[a:b] for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+        rows = np.unique(np.concatenate([*there, np.zeros(0, dtype=np.int64)]))
+        meant = set(ids)
+        mine = [name in meant for name in self.names(rows)]
+        return rows[np.array(mine, dtype=bool)].astype(np.intp)
+
     def companions(self, rows: Positions) -> Positions:
         """All rows that have an id of some rows: by hash, so a stranger may be among them."""
         mine = np.unique(hashed(self.names(rows)))

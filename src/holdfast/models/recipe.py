@@ -284,6 +284,24 @@ def _still_there(table: Any, part: Part, gone: Positions) -> Any:
     return table.filter(mask)
 
 
+def write_rest(scan: Scan, gone: Positions, place: Any) -> None:
+    """The files without some rows, as one Parquet file, cells as they were."""
+    from pyarrow import parquet
+
+    writer: Any = None
+    try:
+        for part in scan.parts:
+            with parquet.ParquetFile(part.file) as file:
+                table = _still_there(file.read_row_group(part.group), part, gone)
+            if writer is None:
+                writer = parquet.ParquetWriter(place, table.schema)
+            if len(table):
+                writer.write_table(table.cast(writer.schema))
+    finally:
+        if writer is not None:
+            writer.close()
+
+
 def _taken(table: Any, rows: Positions) -> pd.DataFrame:
     """Some rows of a block as a frame."""
     import pyarrow as pa

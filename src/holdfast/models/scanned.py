@@ -57,6 +57,13 @@ _STANDSTILL = 1e-9
 _CHORDS = 12
 
 
+def files_of(model: Any) -> list[str]:
+    """The files a model was fitted on by blocks; none for one in memory."""
+    if not isinstance(model, ScannedList):
+        return []
+    return sorted({part.source for part in model.recipe.scan.parts})
+
+
 def silent(stage: str, done: int, total: int) -> None:
     """Nobody is told."""
 
@@ -219,12 +226,13 @@ class ScannedList(Shortlist):
         refit_preprocessing: bool = True,
         start: str = "fitted",
     ) -> ErasableModel:
+        """The whole model refitted without some rows of the list."""
         gone = self.rows.positions(rows, subjects)
         assert self.rows.names is not None
-        fresh = self.whole.without(
-            self.rows.names[gone], refit_preprocessing=refit_preprocessing, start=start
+        names = self.rows.names[gone]
+        return self.whole.without(
+            names, refit_preprocessing=refit_preprocessing, start=start, beside=self
         )
-        return fresh.listed(np.delete(self.rows.names, gone), self.looked)
 
     def __repr__(self) -> str:
         return f"<Shortlist of {self.rows.own:,} rows of {self.whole!r}>"
@@ -239,6 +247,8 @@ class ScannedModel(ScannedList):
     is_whole = True
     #: of the labels as numbers
     label_moments: Any = None
+    #: rows that are in the files and were not fitted on, to be recourse's
+    held_out: Positions = np.zeros(0, dtype=np.intp)
 
     def __init__(
         self,
@@ -557,6 +567,7 @@ class ScannedModel(ScannedList):
         refit_preprocessing: bool = True,
         start: str = "fitted",
         look: bool = False,
+        beside: ScannedList | None = None,
     ) -> ScannedModel:
         """The same model refitted without some rows, by their numbers in the whole table.
 
@@ -567,13 +578,16 @@ class ScannedModel(ScannedList):
         if not names.size:
             return self
         look = look or not self.problem.squared
-        recipe, B, theta = self.refits([names], refit_preprocessing, look)[0]
+        recipe, B, theta = self.refits([names], refit_preprocessing, look, beside)[0]
         mine = self.rows.names
         assert mine is not None
         keep = np.setdiff1d(mine, names)
-        if self.problem.squared and np.isin(names, mine).all():
-            found = self._moved(recipe, B, np.isin(mine, keep))
-        else:
+        found = None
+        if self.problem.squared and not look:
+            others = np.setdiff1d(names, mine)
+            theirs = self._rows_of(self.gathered(others, False, beside)) if others.size else None
+            found = self._moved(recipe, B, np.isin(mine, keep), theirs)
+        if found is None:
             problem = self.problem
             at = Linearised() if problem.squared else Linearised(problem.loss, theta)
             work = Gathering(keep, at, None, theta)
@@ -582,12 +596,17 @@ class ScannedModel(ScannedList):
         made = ScannedModel(
             recipe, self.engine, self.problem, theta, keep, found, self.index, self.passes
         )
-        made.label_moments = self.label_moments
+        made.label_moments, made.held_out = self.label_moments, self.held_out
         return made
 
-    def _moved(self, recipe: Recipe, B: Array, keep: Any) -> Gathered:
-        """What is in memory, in the units of another recipe."""
+    def _moved(self, recipe: Recipe, B: Array, keep: Any, gone: Array | None) -> Gathered | None:
+        """What is in memory, in the units of another recipe; ``gone`` rows taken off the sums."""
         found, g = self.found, self.recipe.gaps.size
+        if gone is not None:
+            less = _less(found.triangle, gone)
+            if less is None:
+                return None
+            found = replace(found, triangle=less)
         wide = np.zeros((self.recipe.width + g + 1, self.recipe.width + g + 1))
         wide[: len(B), : B.shape[1]] = B
         wide[self.recipe.width : -1, B.shape[1] : -1] = np.eye(g)
@@ -652,6 +671,18 @@ class ScannedModel(ScannedList):
             )
         listed = [ids] if isinstance(ids, str) or not np.iterable(ids) else list(ids)
         return self.index.find([as_text(name) for name in listed], self.recipe.gone)
+
+
+def _less(triangle: Array, rows: Array) -> Array | None:
+    """A triangle without some of its rows; ``None`` where digits would be lost."""
+    size = np.abs(np.diag(triangle))
+    if size.min() < 1e-7 * size.max():
+        return None
+    U = linalg.solve_triangular(triangle, rows.T, trans="T").T
+    values, vectors = linalg.eigh(np.eye(len(triangle)) - U.T @ U)
+    if values[0] < 1e-3:
+        return None
+    return folded([(vectors * np.sqrt(values)) @ vectors.T @ triangle])
 
 
 class _Counted(Blocks):

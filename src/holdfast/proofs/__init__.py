@@ -18,6 +18,7 @@ from holdfast.arguments import budget_of, finite_number, finite_score
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refits import Kept, Refits, broken, own_scores_without, small_matrices
+from holdfast.models.shortlist import Shortlist
 from holdfast.models.solving import whole_effect
 from holdfast.proofs.candidates import Asked, Missed, Verdicts
 from holdfast.proofs.logistic import missed_by_newton, single_deletions, stronger_attacks
@@ -97,6 +98,7 @@ def certify(
     model = model.with_target_rule("fixed", target)
     promises = judged(model, given, target, "certify")
     model = shortlisted(model, promises, unit)
+    whole = model.whole if isinstance(model, Shortlist) else model
     units = Units(model.rows, unit)
     budget = budget_of(max_deletions, len(units), unit)
     deadline = time.monotonic() + float(time_limit)
@@ -119,7 +121,7 @@ def certify(
         unit=unit,
         method=method,
         target=target,
-        model=model,
+        model=whole,
         points=promises.points,
         preprocessing=holds if model.preprocessing is not None or model.can.chooses else "refitted",
     )

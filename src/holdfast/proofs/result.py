@@ -133,7 +133,7 @@ class Proof(pd.DataFrame):
                 by_set.setdefault(tuple(rows), []).append(j)
         for members, recourses in by_set.items():
             named = {"subjects" if self.unit == "subject" else "rows": list(members)}
-            gone = self.model.rows.positions(**named)
+            gone = self.model.positions(**named)
             refits = Refits(self.model, take(self.points, recourses))
             kept: Kept = "kept" if self.preprocessing == "kept" else "refitted"
             after = refits.without([gone], preprocessing=kept)[0]

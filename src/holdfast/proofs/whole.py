@@ -101,7 +101,7 @@ def joint_ceiling(
 
 def _movers(model: ErasableModel, scales: Scales, units: Units) -> list[int]:
     """The units that move a penalty most."""
-    if model.form(str(model.can.form)).strength == 0:
+    if model.form(str(model.can.form)).strength == 0 or model.in_passes is not None:
         return []
 
     def moves() -> Array:

@@ -26,7 +26,12 @@ from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refits import Progress
 from holdfast.recourse import check_settings, find_recourse, posed, target_of
+from holdfast.recourse.promises import judged
 from holdfast.recourse.result import Recourse
+from holdfast.searches.shortlisting import shortlisted
+
+#: those that need no look at all rows at once
+BY_BLOCKS = ("honour", "uniform", "margin")
 
 #: a mitigation takes a case and returns the ways of doing it, weakest first
 MITIGATIONS: dict[str, Callable[..., list[Mitigation]]] = {
@@ -135,6 +140,8 @@ proven.
     if not given.valid.any():
         why = f"; the first: {given.reason.iloc[0]}" if len(given) else ""
         raise HoldfastError(f"nobody has a recourse to harden{why}")
+    if model.in_passes is not None:
+        model = shortlisted(model, judged(model, given, target, "harden"), unit, tell)
     case = Comparison(
         model=model,
         people=given.people,
@@ -156,6 +163,9 @@ proven.
     skipped: dict[str, str] = {}
     for done, name in enumerate(wanted):
         tell("mitigations", done, len(wanted))
+        if model.in_passes is not None and name not in BY_BLOCKS:
+            skipped[name] = "it is for tables that fit into memory"
+            continue
         try:
             found = MITIGATIONS[name](case, **options.get(name, {}))
         except UnsupportedModelError as refusal:

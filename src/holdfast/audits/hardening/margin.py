@@ -187,7 +187,7 @@ class CuttingPlanes:
             proof = certify(self.model, table, self.target, self.survive)
             short = np.flatnonzero(proof["certified"].to_numpy() < self.survive)
             witnesses = [proof["witness"].iloc[i] for i in short]
-            named = [np.array(rows, dtype=np.intp) for rows in witnesses if rows]
+            named = [self.model.rows.here(rows) for rows in witnesses if rows]
             moved = self.tighten(open_[short], named)
             if moved.size == 0:
                 moved = self.against_refits()
