@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from holdfast.estimators.lssvm import LSSVMClassifier
     from holdfast.estimators.ntk import NTKRegressor
+    from holdfast.estimators.nystroem import NystroemNTK
     from holdfast.estimators.wide import WideReLURegressor
     from holdfast.instability import (
         Instability,
@@ -73,6 +74,7 @@ _HOME = {
     "outcome_instability": "holdfast.instability",
     "LSSVMClassifier": "holdfast.estimators.lssvm",
     "NTKRegressor": "holdfast.estimators.ntk",
+    "NystroemNTK": "holdfast.estimators.nystroem",
     "InvalidationDisplay": "holdfast.audits.display",
     "Plan": "holdfast.searches.plan",
     "WideReLURegressor": "holdfast.estimators.wide",
@@ -109,6 +111,7 @@ __all__ = [
     "LSSVMClassifier",
     "Link",
     "NTKRegressor",
+    "NystroemNTK",
     "Plan",
     "Proof",
     "Recourse",

@@ -30,6 +30,7 @@ from holdfast.arguments import near_name
 from holdfast.errors import HoldfastError
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
+from holdfast.estimators.nystroem import NystroemNTK
 from holdfast.shared_state import quiet
 
 #: a column of text with more different values than this is no category
@@ -63,6 +64,7 @@ KINDS: dict[str, Kind] = {
     "gamma": Kind(GammaRegressor, None, {"tol": 1e-8, "max_iter": 10_000}),
     "tweedie": Kind(TweedieRegressor, None, {"power": 1.5, "tol": 1e-8, "max_iter": 10_000}),
     "ntk": Kind(NTKRegressor, None, {"beta": 5.0}),
+    "nystroem-ntk": Kind(Ridge, None, {"alpha": 5.0, "fit_intercept": False}),
     "lssvm": Kind(None, LSSVMClassifier, {}),
     "mlp": Kind(MLPRegressor, MLPClassifier, NETWORK),
     "boosting": Kind(HistGradientBoostingRegressor, HistGradientBoostingClassifier, {}),
@@ -185,7 +187,7 @@ def fit_kind(
 
     Parameters
     ----------
-    kind : {"linear", "ridge", "logistic", "ntk", "lssvm", "mlp", "boosting"}
+    kind : one of :data:`KINDS`
     X : frame of numbers and text
     labels : Labels
     parameters : mapping
@@ -193,7 +195,9 @@ def fit_kind(
     random_state : int
         For estimators that draw.
     """
-    estimator = unfitted(kind, labels.classes, parameters or {}, random_state)
+    told = dict(parameters or {})
+    landmarks = told.pop("landmarks", 500) if kind == "nystroem-ntk" else 0
+    estimator = unfitted(kind, labels.classes, told, random_state)
     text = [name for name in X if not pd.api.types.is_numeric_dtype(X[name].dtype)]
     numbers = [name for name in X if name not in text]
     for name in X:
@@ -216,7 +220,8 @@ def fit_kind(
         parts.append(("text", make_pipeline(fill, encode), text))
     if not parts:
         raise HoldfastError("no column is left to fit a model on")
-    pipeline = make_pipeline(ColumnTransformer(parts), estimator)
+    between = [NystroemNTK(landmarks, random_state)] if landmarks else []
+    pipeline = make_pipeline(ColumnTransformer(parts), *between, estimator)
     try:
         with quiet:
             return pipeline.fit(X, labels.values)
@@ -273,6 +278,8 @@ def _described(step: Any) -> list[str]:
         return [f"missing values become {filled.get(step.strategy, repr(step.fill_value))}"]
     if isinstance(step, StandardScaler):
         return ["numbers are scaled to mean 0 and deviation 1"]
+    if isinstance(step, NystroemNTK):
+        return [f"kernel features by {len(step.landmarks_)} landmarks"]
     if isinstance(step, OneHotEncoder):
         width = sum(len(values) for values in step.categories_)
         return [f"text becomes {width} one-hot columns"]

@@ -32,6 +32,7 @@ from sklearn.preprocessing import (
 
 from holdfast.algebra.rows import Array
 from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.estimators.nystroem import NystroemNTK
 from holdfast.models.fast_features import FastFeatures, fast_features
 
 #: (fitted transformer, its input, gradient (…, q, columns out)) → gradient (…, q, columns in)
@@ -272,4 +273,5 @@ PULLBACKS: dict[type, Pullback] = {
     TruncatedSVD: _truncated_svd,
     PolynomialFeatures: _polynomial,
     FunctionTransformer: _function,
+    NystroemNTK: lambda transformer, rows, gradient: transformer.pullback(rows, gradient),
 }
