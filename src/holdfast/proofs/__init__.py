@@ -98,7 +98,7 @@ def certify(
     model = model.with_target_rule("fixed", target)
     promises = judged(model, given, target, "certify")
     model = shortlisted(model, promises, unit)
-    whole = model.whole if isinstance(model, Shortlist) else model
+    of_all = model.whole if isinstance(model, Shortlist) else model
     units = Units(model.rows, unit)
     budget = budget_of(max_deletions, len(units), unit)
     deadline = time.monotonic() + float(time_limit)
@@ -121,7 +121,7 @@ def certify(
         unit=unit,
         method=method,
         target=target,
-        model=whole,
+        model=of_all,
         points=promises.points,
         preprocessing=holds if model.preprocessing is not None or model.can.chooses else "refitted",
     )

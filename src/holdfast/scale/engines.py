@@ -74,15 +74,14 @@ class DaskCluster:
         return max(1, sum(self.client.nthreads().values()))
 
     def map(self, work: Callable[[Any], Any], blocks: Sequence[Any]) -> Iterator[Any]:
-        from distributed import CancelledError, KilledWorker, as_completed
+        from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
 
-        del as_completed  # results are wanted in order
         client = self.client
         try:
-            shared = client.scatter(work, broadcast=True, hash=False)
+            # the work goes with every block: a copy on a worker would be lost with it
             yield from _in_order(
-                lambda block: client.submit(_alone, shared, block, pure=False, retries=RETRIES),
+                lambda block: client.submit(_alone, work, block, pure=False, retries=RETRIES),
                 lambda future: future.result(),
                 lambda future: future.cancel(),
                 blocks,
