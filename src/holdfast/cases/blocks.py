@@ -225,7 +225,7 @@ class Loaded:
         self.remarks.add(
             f"The table is read by blocks ({scan.rows:,} rows in {files} "
             f"{'file' if files == 1 else 'files'}, {len(scan.parts):,} row groups, engine "
-            f"{self.model.engine.name}): it is never in memory whole. Rules and ranges are "
+            f"{self.model.engine.name}): it is never in memory whole. Rules, ranges and the units of costs are "
             f"inferred from a sample of {self.model.rows.own:,} rows.",
             shareable=True,
         )

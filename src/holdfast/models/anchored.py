@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.algebra.design import features
-from holdfast.algebra.rows import Array
+from holdfast.algebra.rows import Array, Positions
 from holdfast.models.core import Capabilities, Training
 from holdfast.models.linear import LinearCore
 from holdfast.models.losses import Loss
@@ -113,11 +113,33 @@ class AnchoredSmooth(SmoothLinearCore):
     data : Training
         The rows that are looked at.
     standing : Standing
+    averaged : int
+        Of how many rows the loss is an average, to which the penalty is in proportion; 0: it is
+        a sum.
     """
 
-    def __init__(self, reading: Reading, data: Training, standing: Standing):
-        self._standing = standing
+    def __init__(self, reading: Reading, data: Training, standing: Standing, averaged: int = 0):
+        self._standing, self._averaged = standing, averaged
+        if averaged:
+            reading = replace(reading, average="", ridge=reading.ridge * averaged)
         super().__init__(reading, standing.beside(data))
+
+    def _posed_without(
+        self, rows: Positions, factors: Array | None = None
+    ) -> tuple[Array, Array, Array]:
+        weights, penalty, linear = super()._posed_without(rows, factors)
+        if self._averaged and len(rows):
+            penalty = penalty * (1.0 - len(rows) / self._averaged)
+        return weights, penalty, linear
+
+    def _beside(
+        self, theta: Array, weights: Array, omega: Array | None = None
+    ) -> tuple[Array, Array] | None:
+        if not self._averaged:
+            return None
+        shares = np.full((self.rows.n, 1), -1.0 / self._averaged)
+        shares[self.rows.own :] = 0.0
+        return (self.penalty * theta)[:, None], shares
 
     def _pose(self, reading: Reading, data: Training) -> None:
         super()._pose(reading, data)

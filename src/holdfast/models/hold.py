@@ -108,8 +108,9 @@ def write_hold(model: ScannedModel, place: Path) -> None:
         arrays[f"near.{number}"] = values
     if model.index is not None:
         arrays["hashes"], arrays["places"] = model.index.hashes, model.index.places
-    columns = [name for name in model.table.columns if name != scan.label]
-    about["sample"] = json.loads(model.table[columns].to_json(orient="split", index=False))
+    arrays["sample"] = model.table[scan.numbers].to_numpy(dtype=float)
+    words = [*scan.texts, *(name for name in (scan.id, scan.subject) if name is not None)]
+    about["sample"] = json.loads(model.table[words].to_json(orient="split", index=False))
     with zipfile.ZipFile(place, "w") as archive:
         archive.writestr("about.json", json.dumps(about))
         for name, values in arrays.items():
@@ -209,7 +210,7 @@ def _made(about: Any, arrays: Any, engine: Any) -> ScannedModel:
         np.inf,
         0.0,
         arrays["scored"],
-        [pd.DataFrame(about["sample"]["data"], columns=about["sample"]["columns"])],
+        [_sample(about["sample"], arrays["sample"], scan)],
     )
     index = None
     if "hashes" in arrays:
@@ -217,6 +218,12 @@ def _made(about: Any, arrays: Any, engine: Any) -> ScannedModel:
     made = ScannedModel(recipe, engine_of(engine), problem, arrays["theta"], names, found, index)
     made.label_moments, made.held_out = of_labels, arrays["held_out"]
     return made
+
+
+def _sample(words: Any, numbers: Any, scan: Scan) -> pd.DataFrame:
+    """The rows that are kept, as they were in the files."""
+    found = pd.DataFrame(words["data"], columns=words["columns"], index=range(len(numbers)))
+    return pd.concat([pd.DataFrame(numbers, columns=scan.numbers), found], axis=1)
 
 
 def as_if_fitted(estimator: Any, classes: bool) -> Any:

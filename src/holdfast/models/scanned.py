@@ -111,7 +111,6 @@ class ScannedList(Shortlist):
     theta: Array
     found: Gathered
     table: pd.DataFrame
-    whole: ScannedModel
 
     def _made(self, names: Positions, sample: Positions, looked: Looked) -> None:
         """Everything a model has, from what was gathered."""
@@ -159,10 +158,8 @@ class ScannedList(Shortlist):
         if problem.squared:
             self.core = AnchoredLinear(last, data, standing, np.zeros(width - 1))
         else:
-            reading = Reading.of(last)
-            if problem.average:
-                reading = replace(reading, average="", ridge=reading.ridge * recipe.rows)
-            smooth = AnchoredSmooth(reading, data, standing)
+            averaged = recipe.rows if problem.average else 0
+            smooth = AnchoredSmooth(Reading.of(last), data, standing, averaged)
             smooth.longest = found.longest
             self.core = smooth
         self.rows = self.core.rows
@@ -263,10 +260,15 @@ class ScannedModel(ScannedList):
         sums: tuple[float, float] | None = None,
     ):
         self.recipe, self.engine, self.problem, self.theta = recipe, engine, problem, theta
-        self.whole, self.found, self.index, self.passes = self, found, index, passes
+        self.found, self.index, self.passes = found, index, passes
         self.table = pd.concat(found.frames, ignore_index=True)
         self._sums = sums
         self._made(names, names, Looked())
+
+    @property
+    def whole(self) -> ScannedModel:  # type: ignore[override]
+        """It is the model of all rows."""
+        return self
 
     def __repr__(self) -> str:
         return f"<ScannedModel {self.name}, n={self.many:,}, {self.algebra}>"

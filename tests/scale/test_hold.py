@@ -1,0 +1,90 @@
+"""Sums kept beside a model: personal data, no code, replaced when somebody goes."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from tables_in_files import in_memory, loans, scanned, written
+
+import holdfast as hf
+
+
+@pytest.mark.parametrize("kind", ["ridge", "logistic", "poisson"])
+def test_a_model_read_back_is_the_same_without_a_pass(tmp_path, kind: str) -> None:
+    table = loans(1900, kind=kind, gaps=True)
+    model = scanned(table, tmp_path / "t", kind)
+    model.hold(tmp_path / "m.hold")
+    again = hf.held(tmp_path / "m.hold")
+    X = table.drop(columns=["paid", "customer"]).iloc[:30]
+    np.testing.assert_allclose(again.scores(X), model.scores(X), atol=1e-12)
+    assert again.passes == 0
+    assert again.positions_of(["C1899"]).tolist() == [1899]
+    np.testing.assert_allclose(
+        again.deletions(X).effect(subjects=["C1899"]),
+        model.deletions(X).effect(subjects=["C1899"]),
+        atol=1e-10,
+    )
+    np.testing.assert_allclose(
+        again.without([1899, 3]).scores(X),
+        in_memory(table, kind).without([3, 1899]).scores(X),
+        atol=1e-8,
+    )
+    assert again.median_label == pytest.approx(model.median_label)
+
+
+def test_it_is_its_owners_only_and_holds_no_code(tmp_path) -> None:
+    model = scanned(loans(400), tmp_path / "t", "ridge")
+    model.hold(tmp_path / "m.hold")
+    assert (tmp_path / "m.hold").stat().st_mode & 0o777 == 0o600
+    with zipfile.ZipFile(tmp_path / "m.hold") as archive:
+        names = archive.namelist()
+        assert json.loads(archive.read("about.json"))["version"] == 1
+    assert all(name.endswith((".npy", ".json")) for name in names)
+
+
+def test_an_array_of_objects_is_refused(tmp_path) -> None:
+    model = scanned(loans(400), tmp_path / "t", "ridge")
+    model.hold(tmp_path / "m.hold")
+
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "ran"), "w"))
+
+    with zipfile.ZipFile(tmp_path / "m.hold") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    import io
+
+    hostile = io.BytesIO()
+    np.save(hostile, np.array([Evil()], dtype=object), allow_pickle=True)
+    parts["theta.npy"] = hostile.getvalue()
+    with zipfile.ZipFile(tmp_path / "bad.hold", "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    with pytest.raises(hf.HoldfastError, match="is no .hold file, or damaged"):
+        hf.held(tmp_path / "bad.hold")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_files_that_changed_or_are_none(tmp_path) -> None:
+    table = loans(400)
+    model = scanned(table, tmp_path / "t", "ridge")
+    model.hold(tmp_path / "m.hold")
+    written(table.iloc[:-1], tmp_path / "t")
+    with pytest.raises(hf.HoldfastError, match="is not the file it was"):
+        hf.held(tmp_path / "m.hold")
+    (tmp_path / "x.hold").write_bytes(b"nonsense")
+    with pytest.raises(hf.HoldfastError, match="damaged"):
+        hf.held(tmp_path / "x.hold")
+    with pytest.raises(hf.HoldfastError, match="there is no file"):
+        hf.held(tmp_path / "y.hold")
+
+
+def test_csv_files_have_no_rows_to_look_up(tmp_path) -> None:
+    loans(300).to_csv(tmp_path / "t.csv", index=False)
+    model = hf.fit("ridge", hf.scan(tmp_path / "t.csv", label="paid", id="customer"))
+    with pytest.raises(hf.HoldfastError, match="Write the table as Parquet"):
+        model.hold(tmp_path / "m.hold")
+    assert not (tmp_path / "m.hold").exists()
