@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.audits.hardening.result import Hardening
     from holdfast.audits.impacts import Impact, impact
     from holdfast.audits.result import Audit
+    from holdfast.cases.scanning import fit
     from holdfast.datasets import load_dataset
     from holdfast.datasets.dataset import Dataset
     from holdfast.errors import (
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
         outcome_instability,
     )
     from holdfast.models.erasable import ErasableModel, erasable
+    from holdfast.models.hold import held, hold
+    from holdfast.models.scanned import ScannedModel
     from holdfast.proofs import certify
     from holdfast.proofs.result import Proof
     from holdfast.recourse import find_recourse
@@ -42,9 +45,6 @@ if TYPE_CHECKING:
     from holdfast.recourse.issued import issued_recourse
     from holdfast.recourse.result import Recourse
     from holdfast.recourse.rules import Feature, Link
-    from holdfast.cases.scanning import fit
-    from holdfast.models.hold import held
-    from holdfast.models.scanned import ScannedModel
     from holdfast.registry import register
     from holdfast.scale.scan import Scan, scan
     from holdfast.searches import search
@@ -93,6 +93,7 @@ _HOME = {
     "ScannedModel": "holdfast.models.scanned",
     "fit": "holdfast.cases.scanning",
     "held": "holdfast.models.hold",
+    "hold": "holdfast.models.hold",
 }
 
 __all__ = [
@@ -129,6 +130,7 @@ __all__ = [
     "fit",
     "harden",
     "held",
+    "hold",
     "impact",
     "invalidation_rate",
     "issued_recourse",

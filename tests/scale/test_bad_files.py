@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tables_in_files import loans, written
 
 import holdfast as hf
 from holdfast.scale import spill
+from tables_in_files import loans, written
 
 
 def fit(folder: Path, **options):

@@ -7,16 +7,16 @@ import zipfile
 
 import numpy as np
 import pytest
-from tables_in_files import in_memory, loans, scanned, written
 
 import holdfast as hf
+from tables_in_files import in_memory, loans, scanned, written
 
 
 @pytest.mark.parametrize("kind", ["ridge", "logistic", "poisson"])
 def test_a_model_read_back_is_the_same_without_a_pass(tmp_path, kind: str) -> None:
     table = loans(1900, kind=kind, gaps=True)
     model = scanned(table, tmp_path / "t", kind)
-    model.hold(tmp_path / "m.hold")
+    hf.hold(model, tmp_path / "m.hold")
     again = hf.held(tmp_path / "m.hold")
     X = table.drop(columns=["paid", "customer"]).iloc[:30]
     np.testing.assert_allclose(again.scores(X), model.scores(X), atol=1e-12)
@@ -37,7 +37,7 @@ def test_a_model_read_back_is_the_same_without_a_pass(tmp_path, kind: str) -> No
 
 def test_it_is_its_owners_only_and_holds_no_code(tmp_path) -> None:
     model = scanned(loans(400), tmp_path / "t", "ridge")
-    model.hold(tmp_path / "m.hold")
+    hf.hold(model, tmp_path / "m.hold")
     assert (tmp_path / "m.hold").stat().st_mode & 0o777 == 0o600
     with zipfile.ZipFile(tmp_path / "m.hold") as archive:
         names = archive.namelist()
@@ -47,7 +47,7 @@ def test_it_is_its_owners_only_and_holds_no_code(tmp_path) -> None:
 
 def test_an_array_of_objects_is_refused(tmp_path) -> None:
     model = scanned(loans(400), tmp_path / "t", "ridge")
-    model.hold(tmp_path / "m.hold")
+    hf.hold(model, tmp_path / "m.hold")
 
     class Evil:
         def __reduce__(self):
@@ -71,7 +71,7 @@ def test_an_array_of_objects_is_refused(tmp_path) -> None:
 def test_files_that_changed_or_are_none(tmp_path) -> None:
     table = loans(400)
     model = scanned(table, tmp_path / "t", "ridge")
-    model.hold(tmp_path / "m.hold")
+    hf.hold(model, tmp_path / "m.hold")
     written(table.iloc[:-1], tmp_path / "t")
     with pytest.raises(hf.HoldfastError, match="is not the file it was"):
         hf.held(tmp_path / "m.hold")
@@ -86,5 +86,5 @@ def test_csv_files_have_no_rows_to_look_up(tmp_path) -> None:
     loans(300).to_csv(tmp_path / "t.csv", index=False)
     model = hf.fit("ridge", hf.scan(tmp_path / "t.csv", label="paid", id="customer"))
     with pytest.raises(hf.HoldfastError, match="Write the table as Parquet"):
-        model.hold(tmp_path / "m.hold")
+        hf.hold(model, tmp_path / "m.hold")
     assert not (tmp_path / "m.hold").exists()

@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
-from tables_in_files import in_memory, loans, scanned, written
 
 import holdfast as hf
-from holdfast.models import scanned as by_blocks
+from holdfast.models import fitting_blocks as by_blocks
+from holdfast.models.looking import Moments, median_of, medians
 from holdfast.models.passes import folded
-from holdfast.models.recipe import Moments, median_of, medians, refilled
+from holdfast.models.recipe import refilled
+from holdfast.models.scanned import silent
 from holdfast.scale.engines import LocalThreads
 from holdfast.searches import shortlisting
+from tables_in_files import in_memory, loans, scanned, written
 
 KINDS = ["linear", "ridge", "logistic", "poisson", "gamma", "tweedie"]
 
@@ -119,7 +121,7 @@ def test_medians_are_exact_and_can_be_moved(tmp_path_factory, values, seed: int)
     found = hf.scan(folder, label="y")
     moments = Moments.of([table.x.to_numpy()])
     nobody = np.zeros(0, dtype=np.intp)
-    (near,) = medians(found, ["x"], moments, nobody, LocalThreads(1), by_blocks.silent)
+    (near,) = medians(found, ["x"], moments, nobody, LocalThreads(1), silent)
     assert median_of(*near, len(known)) == np.median(known)
 
 
@@ -200,9 +202,7 @@ def test_no_certificate_of_a_table_in_files_is_wrong(tmp_path_factory, seed, kin
             return
         proof = hf.certify(model, points, 0.0, 2, time_limit=5)
     certified = proof["certified"].to_numpy()
-    sets = [
-        np.array(S) for size in (1, 2) for S in itertools.combinations(range(n), size)
-    ]
+    sets = [np.array(S) for size in (1, 2) for S in itertools.combinations(range(n), size)]
     after = model.scores_without(points, sets, look=True)
     for S, scores in zip(sets, after, strict=True):
         assert not np.any((scores < -1e-9) & (certified >= len(S))), S

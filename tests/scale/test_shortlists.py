@@ -49,9 +49,7 @@ def test_a_list_says_of_its_rows_what_the_whole_model_says() -> None:
     for _ in range(5):
         some = np.sort(rng.choice(20, 3, replace=False))
         mine = few.deletions(points).effect_at(some)
-        np.testing.assert_allclose(
-            mine, model.deletions(points).effect_at(names[some]), atol=1e-12
-        )
+        np.testing.assert_allclose(mine, model.deletions(points).effect_at(names[some]), atol=1e-12)
         refit = few.without(some)
         np.testing.assert_allclose(
             refit.scores(points), model.without(names[some]).scores(points), atol=1e-10

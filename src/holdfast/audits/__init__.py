@@ -36,8 +36,8 @@ from holdfast.recourse import target_of
 from holdfast.recourse.promises import Promises, judged
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search as look_for
-from holdfast.searches.shortlisting import shortlisted
 from holdfast.searches.plan import Plan
+from holdfast.searches.shortlisting import shortlisted
 
 #: seconds for the certificates, where the whole audit has no limit
 PROOF_SECONDS = 60.0

@@ -15,9 +15,9 @@ from holdfast.algebra.threads import one_blas_thread
 from holdfast.cards import card
 from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.models.erasable import ErasableModel, refuse_other_models
-from holdfast.models.scanned import ScannedModel
 from holdfast.models.refits import Refits, small_matrices
 from holdfast.models.refits import broken as broken_by
+from holdfast.models.scanned import ScannedModel
 from holdfast.models.solving import scores_or_nan
 from holdfast.recourse import find_recourse
 from holdfast.recourse.inference import is_category

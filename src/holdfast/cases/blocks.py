@@ -177,9 +177,7 @@ class Loaded:
         n = self.scan.rows
         many = min(HELD_OUT, int(self.settings.holdout * n))
         if many < 1 or n < 5:
-            raise HoldfastError(
-                f"{n} rows are too few to hold some out: name people with ⟦people⟧"
-            )
+            raise HoldfastError(f"{n} rows are too few to hold some out: name people with ⟦people⟧")
         rng = np.random.default_rng(self.settings.seed)
         chosen = np.sort(rng.choice(n, many, replace=False))
         return np.setdiff1d(chosen, self.gone)
@@ -225,8 +223,8 @@ class Loaded:
         self.remarks.add(
             f"The table is read by blocks ({scan.rows:,} rows in {files} "
             f"{'file' if files == 1 else 'files'}, {len(scan.parts):,} row groups, engine "
-            f"{self.model.engine.name}): it is never in memory whole. Rules, ranges and the units of costs are "
-            f"inferred from a sample of {self.model.rows.own:,} rows.",
+            f"{self.model.engine.name}): it is never in memory whole. Rules, ranges and the units "
+            f"of costs are inferred from a sample of {self.model.rows.own:,} rows.",
             shareable=True,
         )
         for name, many in recipe.rare.items():

@@ -230,6 +230,7 @@ def fit_kind(
 
 
 def unfitted(kind: str, classes: bool, parameters: Mapping[str, Any], random_state: int) -> Any:
+    """An estimator of a kind, its parameters checked."""
     found = KINDS[kind]
     make = found.classifier if classes else found.regressor
     if make is None:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Literal
 
 Kind = Literal[
-    *("linear", "ridge", "logistic", "poisson", "gamma", "tweedie"),
-    *("ntk", "nystroem-ntk", "lssvm", "mlp", "boosting"),
+    "linear",
+    "ridge",
+    "logistic",
+    "poisson",
+    "gamma",
+    "tweedie",
+    "ntk",
+    "nystroem-ntk",
+    "lssvm",
+    "mlp",
+    "boosting",
 ]
 Finder = Literal["scfe", "dice", "dice-random", "cem", "growing-spheres", "actionable"]
 Searcher = Literal[

@@ -12,12 +12,15 @@ from sklearn.linear_model import GammaRegressor, PoissonRegressor, TweedieRegres
 from holdfast.algebra.rows import Positions
 from holdfast.cases.fitting import KINDS, Labels, labels_for, unfitted
 from holdfast.errors import HoldfastError
+from holdfast.models.fitting_blocks import fit_blocks
 from holdfast.models.hold import as_if_fitted
 from holdfast.models.ids import IdIndex
+from holdfast.models.looking import LABELS, first_look
 from holdfast.models.losses import Squared
+from holdfast.models.posed import Posed
 from holdfast.models.readings import Reading
-from holdfast.models.recipe import LABELS, Labelled, first_look, recipe_for
-from holdfast.models.scanned import Posed, ScannedModel, fit_blocks, silent
+from holdfast.models.recipe import Labelled, recipe_for
+from holdfast.models.scanned import ScannedModel, silent
 from holdfast.scale.engines import engine_of
 from holdfast.scale.scan import Scan
 
@@ -124,7 +127,7 @@ def _labels(kind: str, scan: Scan, looked: Any) -> Labels:
     different, numbers = looked[2], looked[3]
     values: Any = list(different)
     column = pd.Series(values, name=scan.label)
-    if len(different) > 2 and numbers.count[0] == scan.rows or len(different) > LABELS:
+    if (len(different) > 2 and numbers.count[0] == scan.rows) or len(different) > LABELS:
         column = pd.to_numeric(column, errors="coerce")
         if column.isna().any():
             raise HoldfastError(

@@ -20,6 +20,7 @@ from holdfast.cli import screen
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs, writable, writable_folder
 from holdfast.inert import one_line
+from holdfast.models.hold import hold
 from holdfast.models.refits import Progress
 from holdfast.report import hardening_page, page
 from holdfast.report.case_file import PRIVATE_TABLES, write_case_file
@@ -67,7 +68,7 @@ def loaded(settings: Settings, hold_out: bool = True) -> Iterator[tuple[Case, Pr
         case = load_case(settings, tell, remark, hold_out)
         if settings.hold is not None and not Path(settings.hold).exists():
             model: Any = case.model
-            model.hold(settings.hold)
+            hold(model, settings.hold)
             remark(f"Sums were written to {one_line(settings.hold.name)} (personal data).")
         yield case, tell
 

@@ -18,7 +18,7 @@ from holdfast.cli import screen
 from holdfast.cli.commands import check_outputs, loaded
 from holdfast.files import PRIVATE, Outputs
 from holdfast.models.hold import write_hold
-from holdfast.models.recipe import write_rest
+from holdfast.models.looking import write_rest
 from holdfast.models.scanned import ScannedModel, files_of
 from holdfast.report.case_file import impact_page, write_private_tables
 from holdfast.report.schema import BrokenPart, ImpactSummary
@@ -111,10 +111,10 @@ def _write_impact(
     elif settings.emit is not None:
         out.file(settings.emit, lambda place: _emit(settings, rows, place), mode)
     honoured = settings.emit is not None or settings.save_model is not None
-    if settings.hold is not None and isinstance(updated, ScannedModel):
+    held = honoured and settings.hold is not None and Path(settings.hold).exists()
+    if held and isinstance(updated, ScannedModel):
         # once they are erased, sums that have them in are kept no longer
-        if honoured and Path(settings.hold).exists():
-            out.file(settings.hold, lambda place: write_hold(updated, place), PRIVATE)
+        out.file(settings.hold, lambda place: write_hold(updated, place), PRIVATE)
 
 
 def _write_impact_case(found: Impact, path: Path, out: Outputs) -> None:

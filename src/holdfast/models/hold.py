@@ -27,14 +27,17 @@ from sklearn.linear_model import (
 
 from holdfast.algebra.outside import Outside
 from holdfast.errors import HoldfastError
+from holdfast.files import PRIVATE, Outputs
 from holdfast.models.ids import IdIndex
+from holdfast.models.looking import Moments
 from holdfast.models.losses import Squared
 from holdfast.models.passes import Gathered
+from holdfast.models.posed import Posed
 from holdfast.models.readings import Reading
-from holdfast.models.recipe import Labelled, Moments, Recipe
-from holdfast.models.scanned import Posed, ScannedModel
+from holdfast.models.recipe import Labelled, Recipe
+from holdfast.models.scanned import ScannedModel
 from holdfast.scale.engines import engine_of
-from holdfast.scale.scan import Part, Scan
+from holdfast.scale.scan import RowGroup, Scan
 
 #: of the format; others are refused
 VERSION = 1
@@ -47,6 +50,19 @@ ESTIMATORS = {
         *(PoissonRegressor, GammaRegressor, TweedieRegressor),
     )
 }
+
+
+def hold(model: ScannedModel, path: Any) -> None:
+    """Keep what is needed to forget people beside a model. PERSONAL DATA, mode 0600.
+
+    Parameters
+    ----------
+    model : ScannedModel
+        What :func:`holdfast.fit` returns.
+    path : where to; a file that is there is replaced, and nothing of it is kept
+    """
+    with Outputs() as out:
+        out.file(path, lambda place: write_hold(model, place), PRIVATE)
 
 
 def write_hold(model: ScannedModel, place: Path) -> None:
@@ -123,7 +139,7 @@ def held(path: Any, engine: Any = None) -> ScannedModel:
 
     Parameters
     ----------
-    path : path of a file written by :meth:`ScannedModel.hold`
+    path : path of a file written by :func:`holdfast.hold`
     engine : as for :func:`holdfast.fit`
 
     Examples
@@ -136,7 +152,7 @@ def held(path: Any, engine: Any = None) -> ScannedModel:
     >>> loans["customer"] = [f"C{i}" for i in range(500)]
     >>> loans.to_parquet(f"{folder.name}/loans.parquet")
     >>> scan = hf.scan(folder.name, label="paid", id="customer")
-    >>> hf.fit("ridge", scan).hold(f"{folder.name}/loans.hold")
+    >>> hf.hold(hf.fit("ridge", scan), f"{folder.name}/loans.hold")
     >>> model = hf.held(f"{folder.name}/loans.hold")
     >>> people = loans[["income", "savings"]][:2]
     >>> model.deletions(people).effect(subjects=["C7"]).round(4)
@@ -172,7 +188,7 @@ def _made(about: Any, arrays: Any, engine: Any) -> ScannedModel:
             raise HoldfastError(
                 f"{file!r} is not the file it was: the sums are about another. Fit the model again"
             )
-    parts = [Part(*entry) for entry in about["parts"]]
+    parts = [RowGroup(*entry) for entry in about["parts"]]
     scan = Scan(parts, **about["columns"])
     labels = Labelled(scan.label, frozenset(about["labels"]["good"]), about["labels"]["sign"])
     moments, of_labels = (

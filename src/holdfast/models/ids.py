@@ -16,7 +16,7 @@ import pandas as pd
 from holdfast.algebra.rows import Positions, as_text
 from holdfast.errors import HoldfastError
 from holdfast.scale.engines import Engine
-from holdfast.scale.scan import Part, Scan
+from holdfast.scale.scan import RowGroup, Scan
 from holdfast.scale.spill import Spill
 
 Hashes = npt.NDArray[np.uint64]
@@ -32,7 +32,7 @@ class Hashing:
     scan: Scan
     column: str
 
-    def __call__(self, part: Part) -> Hashes:
+    def __call__(self, part: RowGroup) -> Hashes:
         values = self.scan.read(part, [self.column])[self.column]
         if values.null_count:
             raise HoldfastError(

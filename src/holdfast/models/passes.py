@@ -55,13 +55,13 @@ class Batch:
 Work = Callable[[Iterable[Batch]], Any]
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """All rows of a table, in blocks."""
 
-    #: how many rows there are
-    n: int
-    #: how many passes were made
-    passes: int
+    @property
+    def n(self) -> int:
+        """How many rows there are."""
+        ...
 
     def each(self, work: Work, stage: str) -> Iterator[Any]:
         """What a work gives for every block, in order: one pass."""
@@ -196,7 +196,7 @@ class Gathering:
     whitening: Array | None = None
     theta: Array | None = None
 
-    def over(self, source: Source, stage: str) -> Gathered:
+    def over(self, source: RowSource, stage: str) -> Gathered:
         """One pass."""
         triangle: Array | None = None
         kept: list[tuple[Array, ...]] = []
@@ -264,14 +264,62 @@ class Gathering:
 
     def _lengths(self, batch: Batch, a: Array, b: Array, own: Positions) -> Array:
         """The largest leverage, residual and step of the rows not wanted; the longest ``φ``."""
+        assert self.whitening is not None
+        assert self.theta is not None
         U = a @ self.whitening
-        longest = U if self.linearised.theta is None else batch.phi @ self.whitening
-        longest = float(np.sqrt(np.einsum("ij,ij->i", longest, longest).max(initial=0.0)))
+        rows = U if self.linearised.theta is None else batch.phi @ self.whitening
+        longest = float(np.sqrt(np.einsum("ij,ij->i", rows, rows).max(initial=0.0)))
         leverage = np.einsum("ij,ij->i", U, U)
         r = np.abs(b - a @ self.theta)
         leverage[own], r[own] = 0.0, 0.0
         steps = np.sqrt(leverage) * r / np.maximum(1.0 - leverage, 1e-300)
         return np.array([*(part.max(initial=0.0) for part in (leverage, r, steps)), longest])
+
+
+@dataclass(frozen=True)
+class Sloping:
+    """The work of summing slopes at several parameters at once, (p + g, sets).
+
+    Attributes
+    ----------
+    loss : Loss
+    thetas : (p + g, sets)
+    curved : bool
+        Whether curvatures are summed too, (sets, p + g, p + g).
+    """
+
+    loss: Any
+    thetas: Array
+    curved: bool = False
+
+    def over(self, source: RowSource, stage: str) -> tuple[Array, Array]:
+        """One pass."""
+        p, sets = self.thetas.shape
+        slopes, curves = np.zeros((p, sets)), np.zeros((sets, p, p))
+        for part in source.each(self, stage):
+            slopes, curves = slopes + part[0], curves + part[1]
+        return slopes, curves
+
+    def __call__(self, batches: Iterable[Batch]) -> tuple[Array, Any]:
+        total = np.zeros(self.thetas.shape)
+        curves: Any = 0.0
+        for batch in batches:
+            wide = np.hstack([batch.phi, batch.gaps])
+            z = wide @ self.thetas
+            y = batch.y
+            slopes = np.column_stack([self.loss.slopes(each, y) for each in z.T])
+            if batch.weights is not None:
+                slopes *= batch.weights[:, None]
+            total += wide.T @ slopes
+            if self.curved:
+                curves = curves + np.stack([self._curves(wide, each, batch) for each in z.T])
+        return total, curves
+
+    def _curves(self, wide: Array, z: Array, batch: Batch) -> Array:
+        v = self.loss.curvatures(z, batch.y)
+        v = v if batch.weights is None else v * batch.weights
+        found: Array = (wide * v[:, None]).T @ wide
+        return found
 
 
 # who does most ----------------------------------------------------------------------------------
@@ -322,7 +370,7 @@ class Screening:
     leaders: int
     gone: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
-    def over(self, source: Source, stage: str) -> Screened:
+    def over(self, source: RowSource, stage: str) -> Screened:
         """One pass."""
         return self.folded(source.each(self, stage))
 
@@ -335,13 +383,18 @@ class Screening:
             if part is None:
                 continue
             _merge(keys, places, part[0], part[1])
-            best = part[2] if not best else [
-                _first(np.append(old[0], new[0]), np.append(old[1], new[1]), self.leaders)
-                for old, new in zip(best, part[2], strict=True)
-            ]
+            best = (
+                part[2]
+                if not best
+                else [
+                    _first(np.append(old[0], new[0]), np.append(old[1], new[1]), self.leaders)
+                    for old, new in zip(best, part[2], strict=True)
+                ]
+            )
         names = np.unique(np.concatenate([places.ravel(), *(found[1] for found in best)]))
-        full = [float(found[0].min()) if len(found[0]) == self.leaders else -np.inf
-                for found in best]
+        full = [
+            float(found[0].min()) if len(found[0]) == self.leaders else -np.inf for found in best
+        ]
         ceilings = np.where(np.isfinite(keys.min(axis=1)), keys.min(axis=1), -np.inf)
         leaders = [int(found[1][np.lexsort((found[1], -found[0]))[0]]) for found in best[:2]]
         return Screened(
@@ -349,7 +402,7 @@ class Screening:
         )
 
     def __call__(self, batches: Iterable[Batch]) -> Any:
-        q, ways = self.ways.shape
+        q = len(self.ways)
         right = np.ascontiguousarray(self.queries.T)
         sums = right @ self.ways
         keys, places = np.full((q, self.each), -np.inf), np.full((q, self.each), -1)

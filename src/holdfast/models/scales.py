@@ -330,6 +330,10 @@ class Scales:
         slack = 1e-9
         return up + slack * np.abs(up), down + slack * np.abs(down), known
 
+    def outside_shares(self, k: int) -> tuple[Array, Array]:
+        """What a row that is not here adds to each ``ρ − 1``, and to the contrary: all are."""
+        return np.zeros(len(self.columns)), np.zeros(len(self.columns))
+
     def covers(self, queries: Any) -> bool:
         """Whether what is said here holds for some points: no gap of theirs is filled anew."""
         table = queries if isinstance(queries, pd.DataFrame) else pd.DataFrame(queries)

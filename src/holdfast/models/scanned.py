@@ -11,50 +11,33 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import linalg
 from sklearn.pipeline import Pipeline
 
 from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text
 from holdfast.cards import card
 from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.models.anchored import AnchoredLinear, AnchoredSmooth, Standing
+from holdfast.models.by_sums import BySums, taken_off
 from holdfast.models.core import Training
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.ids import IdIndex
-from holdfast.models.losses import Squared
+from holdfast.models.looking import median_of, medians
 from holdfast.models.passes import Batch, Gathered, Gathering, Linearised, folded
+from holdfast.models.posed import Posed
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.readings import Reading
-from holdfast.models.recipe import (
-    COMMON,
-    Blocks,
-    Recipe,
-    between,
-    medians,
-    median_of,
-    refilled,
-)
-from holdfast.models.scales import Column, Scales
-from holdfast.models.shortlist import SAMPLED, Looked, Shortlist
-from holdfast.models.scale_bounds import deviation_shares
+from holdfast.models.recipe import Blocks, Recipe, between, refilled
+from holdfast.models.scanned_scales import ScannedScales
+from holdfast.models.shortlist import Looked, Shortlist
 from holdfast.scale.engines import Engine
 
 Tell = Callable[[str, int, int], None]
-
-#: steps of Newton's method, each a pass
-_STEPS = 60
-
-#: scores stand still when a step moves none by more, relative to the largest
-_STANDSTILL = 1e-9
-
-#: passes by which a refit without some rows is confirmed, at most
-_CHORDS = 12
 
 
 def files_of(model: Any) -> list[str]:
@@ -66,39 +49,6 @@ def files_of(model: Any) -> list[str]:
 
 def silent(stage: str, done: int, total: int) -> None:
     """Nobody is told."""
-
-
-@dataclass(frozen=True)
-class Posed:
-    """What is minimised: the loss of a linear score and a penalty.
-
-    Attributes
-    ----------
-    estimator : scikit-learn estimator with the parameters of the fit
-    loss : Loss
-    strength : float
-        Of the penalty, on everything but the intercept.
-    classes : bool
-    average : bool
-        Whether the strength is in proportion to the rows there are.
-    """
-
-    estimator: Any
-    loss: Any
-    strength: float
-    classes: bool
-    average: bool = False
-
-    @property
-    def squared(self) -> bool:
-        """Whether sums say all there is to say."""
-        return isinstance(self.loss, Squared)
-
-    def penalty(self, width: int, rows: int = 1) -> Array:
-        """The diagonal of the penalty."""
-        found = np.full(width, self.strength * (rows if self.average else 1.0))
-        found[0] = 0.0
-        return found
 
 
 class ScannedList(Shortlist):
@@ -190,7 +140,7 @@ class ScannedList(Shortlist):
         return self.recipe.rows
 
     @property
-    def scales(self) -> Any:  # type: ignore[override]
+    def scales(self) -> Any:
         if "_scales" not in self.__dict__:
             plain = self.recipe.gaps.size == 0
             self.__dict__["_scales"] = ScannedScales(self) if plain else None
@@ -211,9 +161,7 @@ class ScannedList(Shortlist):
         """Scores (sets, q): from sums, or (``look``) with a pass over the files."""
         assert self.rows.names is not None
         names = [self.rows.names[rows] for rows in sets]
-        return self.whole.scores_without(
-            points, names, preprocessing == "refitted", look, self
-        )
+        return self.whole.scores_without(points, names, preprocessing == "refitted", look, self)
 
     def without(
         self,
@@ -266,7 +214,7 @@ class ScannedModel(ScannedList):
         self._made(names, names, Looked())
 
     @property
-    def whole(self) -> ScannedModel:  # type: ignore[override]
+    def whole(self) -> ScannedModel:
         """It is the model of all rows."""
         return self
 
@@ -298,16 +246,16 @@ class ScannedModel(ScannedList):
         """How many rows there are, the sum of their scores, and of the squares."""
         if not self.problem.squared:
             return np.asarray(self.found.scored)
-        gram = self._triangle[:, : self.recipe.width]
+        gram = self.triangle[:, : self.recipe.width]
         gram = gram.T @ gram
         return np.array([self.many, gram[0] @ self.theta, self.theta @ gram @ self.theta])
 
     @cached_property
-    def _triangle(self) -> Array:
+    def triangle(self) -> Array:
         """The triangle of all rows, those of the list included."""
-        return folded([self.found.triangle, self._rows_of(self.found)])
+        return folded([self.found.triangle, self.rows_of(self.found)])
 
-    def _rows_of(self, found: Gathered, some: Any = slice(None)) -> Array:
+    def rows_of(self, found: Gathered, some: Any = slice(None)) -> Array:
         """Gathered rows as rows of the triangle: ``[a, gaps, b]``."""
         batch = Batch(0, found.phi[some], found.y[some], None, found.gaps[some])
         root, b = self.linearised(batch)
@@ -394,9 +342,7 @@ class ScannedModel(ScannedList):
                     kept.append((batch.phi[own], batch.y[own], batch.gaps[own]))
                     frames.append(batch.raw(own))
         phi, y, gaps = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-        return replace(
-            self.found, phi=phi, y=y, gaps=gaps, weights=np.ones(len(y)), frames=frames
-        )
+        return replace(self.found, phi=phi, y=y, gaps=gaps, weights=np.ones(len(y)), frames=frames)
 
     def scores_without(
         self,
@@ -436,120 +382,27 @@ class ScannedModel(ScannedList):
         named = [np.sort(np.asarray(rows, dtype=np.intp)) for rows in sets]
         union = np.unique(np.concatenate([*named, np.zeros(0, dtype=np.intp)]))
         if not union.size:
-            return [(self.recipe, self._as_it_is, self.theta) for _ in named]
+            same = np.eye(self.recipe.width + self.recipe.gaps.size, self.recipe.width)
+            return [(self.recipe, same, self.theta) for _ in named]
         gathered = self.gathered(union, look, beside)
         table = pd.concat(gathered.frames, ignore_index=True)
         X = table[self.recipe.scan.numbers].to_numpy(dtype=float)
         places = [np.searchsorted(union, rows) for rows in named]
         new = []
         for rows, at in zip(named, places, strict=True):
-            self._refuse_if_too_much(rows, gathered.y[at])
+            if len(rows) >= self.many:
+                raise SingularDeletionError("all rows would be deleted: nothing is left", rows)
+            recipe = replace(self.recipe, gone=np.union1d(self.recipe.gone, rows))
             if refit_preprocessing:
                 recipe = refilled(self.recipe, X[at], rows)
-            else:
-                recipe = replace(self.recipe, gone=np.union1d(self.recipe.gone, rows))
             new.append((recipe, between(self.recipe, recipe)))
-        if self.problem.squared:
-            solve = self._added_back if look else self._down_dated
-            thetas = [solve(gathered, at, B) for at, (_, B) in zip(places, new, strict=True)]
+        work = BySums(self, gathered)
+        if not self.problem.squared:
+            thetas = work.newton(places, new, look)
         else:
-            thetas = self._newton(gathered, places, new, look)
+            solve = work.added_back if look else work.down_dated
+            thetas = [solve(at, B) for at, (_, B) in zip(places, new, strict=True)]
         return [(recipe, B, theta) for (recipe, B), theta in zip(new, thetas, strict=True)]
-
-    @cached_property
-    def _as_it_is(self) -> Array:
-        return np.eye(self.recipe.width + self.recipe.gaps.size, self.recipe.width)
-
-    def _refuse_if_too_much(self, rows: Positions, y: Array) -> None:
-        if len(rows) >= self.many:
-            raise SingularDeletionError("all rows would be deleted: nothing is left to fit", rows)
-
-    def _down_dated(self, gathered: Gathered, at: Positions, B: Array) -> Array:
-        """Least squares: the rows taken off the sums, in coordinates in which those are 1."""
-        triangle, width = self._triangle, self.recipe.width
-        root = np.sqrt(self.problem.penalty(width))
-        stacked = np.vstack(
-            [
-                np.column_stack([triangle[:, :-1] @ B, triangle[:, -1]]),
-                np.column_stack([np.diag(root), np.zeros(width)]),
-            ]
-        )
-        whole = linalg.qr(stacked, mode="r", check_finite=False)[0]
-        R, t = whole[:width, :width], whole[:width, -1]
-        if np.abs(np.diag(R)).min() < 1e-9 * np.abs(np.diag(R)).max():  # columns say the same
-            return self._least_norm(stacked, gathered, at, B)
-        rows = np.hstack([gathered.phi[at], gathered.gaps[at]]) @ B
-        U = linalg.solve_triangular(R, rows.T, trans="T").T
-        found = linalg.solve(np.eye(width) - U.T @ U, t - U.T @ gathered.y[at], assume_a="pos")
-        theta: Array = linalg.solve_triangular(R, found)
-        return theta
-
-    def _least_norm(self, stacked: Array, gathered: Gathered, at: Positions, B: Array) -> Array:
-        """The same where several solutions are as good: that of least norm."""
-        rows = np.hstack([gathered.phi[at], gathered.gaps[at]]) @ B
-        gram = stacked[:, :-1].T @ stacked[:, :-1] - rows.T @ rows
-        right = stacked[:, :-1].T @ stacked[:, -1] - rows.T @ gathered.y[at]
-        theta: Array = linalg.lstsq(gram, right, cond=1e-11)[0]
-        return theta
-
-    def _added_back(self, gathered: Gathered, at: Positions, B: Array) -> Array:
-        """Least squares: the rows that stay added to the sums of those no set has."""
-        width = self.recipe.width
-        stay = np.delete(np.arange(len(gathered.y)), at)
-        rows = np.hstack([gathered.phi[stay], gathered.gaps[stay]])
-        triangle = gathered.triangle
-        root = np.sqrt(self.problem.penalty(width))
-        a = np.vstack([triangle[:, :-1] @ B, rows @ B, np.diag(root)])
-        b = np.concatenate([triangle[:, -1], gathered.y[stay], np.zeros(width)])
-        theta: Array = linalg.lstsq(a, b, cond=1e-13, lapack_driver="gelsd")[0]
-        return theta
-
-    def _newton(
-        self,
-        gathered: Gathered,
-        places: list[Positions],
-        new: list[tuple[Recipe, Array]],
-        look: bool,
-    ) -> list[Array]:
-        """A smooth loss: steps with the Hessian of all rows less those that go."""
-        width, loss = self.recipe.width, self.problem.loss
-        hessian = self._triangle[:, :-1].T @ self._triangle[:, :-1]
-        thetas, factors, wides = [], [], []
-        for at, (recipe, B) in zip(places, new, strict=True):
-            rows = self._rows_of(gathered, at)
-            penalty = self.problem.penalty(width, recipe.rows)
-            left = B.T @ (hessian - rows[:, :-1].T @ rows[:, :-1]) @ B
-            left[np.diag_indices_from(left)] += penalty
-            factors.append((linalg.cho_factor(left), penalty))
-            wide = np.hstack([gathered.phi[at], gathered.gaps[at]])
-            wides.append(wide)
-            # where the old weights are in the new units, then one step by the sums
-            theta = np.linalg.lstsq(B, self._as_it_is @ self.theta, rcond=None)[0]
-            slopes = wide.T @ loss.slopes(wide @ (B @ theta), gathered.y[at])
-            moved = hessian @ (B @ theta - self._as_it_is @ self.theta)
-            own = -self._as_it_is @ (self.problem.penalty(width, self.many) * self.theta)
-            gradient = B.T @ (own + moved - slopes) + penalty * theta
-            thetas.append(theta - linalg.cho_solve(factors[-1][0], gradient))
-        if not look:
-            return thetas
-        for _ in range(_CHORDS):
-            stacked = np.column_stack([B @ t for (_, B), t in zip(new, thetas, strict=True)])
-            work = Sloping(loss, stacked)
-            total = np.zeros(stacked.shape)
-            for part in self.source().each(work, "refits"):
-                total = total if part is None else total + part
-            moved_most = 0.0
-            for k, (_, B) in enumerate(new):
-                wide, (factor, penalty) = wides[k], factors[k]
-                slopes = wide.T @ loss.slopes(wide @ stacked[:, k], gathered.y[places[k]])
-                gradient = B.T @ (total[:, k] - slopes) + penalty * thetas[k]
-                step = linalg.cho_solve(factor, gradient)
-                thetas[k] = thetas[k] - step
-                size = float(np.abs(self._triangle[:, :-1] @ (B @ step)).max())
-                moved_most = max(moved_most, size / np.sqrt(self.many))
-            if moved_most <= _STANDSTILL:
-                return thetas
-        raise HoldfastError("a refit without some rows does not come to rest")
 
     def deletions(
         self,
@@ -587,7 +440,7 @@ class ScannedModel(ScannedList):
         found = None
         if self.problem.squared and not look:
             others = np.setdiff1d(names, mine)
-            theirs = self._rows_of(self.gathered(others, False, beside)) if others.size else None
+            theirs = self.rows_of(self.gathered(others, False, beside)) if others.size else None
             found = self._moved(recipe, B, np.isin(mine, keep), theirs)
         if found is None:
             problem = self.problem
@@ -605,7 +458,7 @@ class ScannedModel(ScannedList):
         """What is in memory, in the units of another recipe; ``gone`` rows taken off the sums."""
         found, g = self.found, self.recipe.gaps.size
         if gone is not None:
-            less = _less(found.triangle, gone)
+            less = taken_off(found.triangle, gone)
             if less is None:
                 return None
             found = replace(found, triangle=less)
@@ -629,19 +482,6 @@ class ScannedModel(ScannedList):
         self, points: Any, sets: Sequence[Positions], preprocessing: str, look: bool
     ) -> Array:
         return self.scores_without(points, sets, preprocessing == "refitted", look)
-
-    def hold(self, path: Any) -> None:
-        """Keep what is needed to forget people beside the model. PERSONAL DATA, mode 0600.
-
-        Parameters
-        ----------
-        path : where to; a file that is there is replaced, and nothing of it is kept
-        """
-        from holdfast.files import PRIVATE, Outputs
-        from holdfast.models.hold import write_hold
-
-        with Outputs() as out:
-            out.file(path, lambda place: write_hold(self, place), PRIVATE)
 
     def values_of(self, rows: Positions) -> tuple[pd.DataFrame, pd.DataFrame]:
         """The raw cells of some rows, and of a sample of others."""
@@ -675,18 +515,6 @@ class ScannedModel(ScannedList):
         return self.index.find([as_text(name) for name in listed], self.recipe.gone)
 
 
-def _less(triangle: Array, rows: Array) -> Array | None:
-    """A triangle without some of its rows; ``None`` where digits would be lost."""
-    size = np.abs(np.diag(triangle))
-    if size.min() < 1e-7 * size.max():
-        return None
-    U = linalg.solve_triangular(triangle, rows.T, trans="T").T
-    values, vectors = linalg.eigh(np.eye(len(triangle)) - U.T @ U)
-    if values[0] < 1e-3:
-        return None
-    return folded([(vectors * np.sqrt(values)) @ vectors.T @ triangle])
-
-
 class _Counted(Blocks):
     """Passes that are counted with the model they are made for."""
 
@@ -695,26 +523,6 @@ class _Counted(Blocks):
     def each(self, work: Any, stage: str) -> Any:
         self.model.passes += 1
         return super().each(work, stage)
-
-
-@dataclass(frozen=True)
-class Sloping:
-    """The work of summing slopes at several parameters at once, (p + g, sets)."""
-
-    loss: Any
-    thetas: Array
-
-    def __call__(self, batches: Any) -> Any:
-        total: Any = None
-        for batch in batches:
-            wide = np.hstack([batch.phi, batch.gaps])
-            z = wide @ self.thetas
-            slopes = np.column_stack([self.loss.slopes(z[:, k], batch.y) for k in range(z.shape[1])])
-            if batch.weights is not None:
-                slopes *= batch.weights[:, None]
-            part = wide.T @ slopes
-            total = part if total is None else total + part
-        return total
 
 
 class ScannedDeletions:
@@ -748,132 +556,3 @@ class ScannedDeletions:
             raise HoldfastError("gradients are known without rows of the sample only")
         after = model.scores_without(self._Q, [names], self._kept == "refitted")[0]
         return model.scores(self._Q) - after
-
-
-class ScannedScales(Scales):
-    """Scales of a table in files: deviations of columns without gaps, known by their sums.
-
-    Parameters
-    ----------
-    model : ScannedList
-    """
-
-    def __init__(self, model: ScannedList):
-        recipe = model.recipe
-        self._many, numbers = float(recipe.rows), len(recipe.fills)
-        self.n = model.rows.n
-        standing = np.zeros((model.rows.standing, recipe.width - 1))
-        Z = np.vstack([model.found.phi[:, 1:], standing])
-        spread = recipe.moments.squares > 0
-        kinds = ["deviation" if spread[f] else "fixed" for f in range(numbers)]
-        kinds += ["fixed"] * (recipe.width - 1 - numbers)
-        names = [*recipe.scan.numbers, *[""] * (recipe.width - 1 - numbers)]
-        self.columns = [
-            Column(Z[:, f], kind, name, centred=kind != "fixed", source=min(f, numbers))
-            for f, (kind, name) in enumerate(zip(kinds, names, strict=True))
-        ]
-        self.before = np.ones(len(self.columns))
-        self.moving = np.array([kind != "fixed" for kind in kinds], dtype=bool)
-        self._own = model.rows.own
-        ends = np.maximum(recipe.moments.most - recipe.means, recipe.means - recipe.moments.least)
-        self._farthest = (ends / recipe.scales)[self.moving[:numbers]]
-
-    @cached_property
-    def _deviations(self) -> tuple[Positions, Array, Array]:
-        some = np.flatnonzero(self.moving)
-        Z = np.column_stack([np.zeros((self.n, 0)), *(self.columns[f].values for f in some)])
-        known = np.zeros(Z.shape)
-        known[: self._own] = 1.0
-        return some, Z, known
-
-    @cached_property
-    def _totals(self) -> tuple[Array, Array, Array]:
-        count = np.full(int(self.moving.sum()), self._many)
-        return count, np.zeros(count.size), count.copy()
-
-    def _anew(self, f: int, rows: Positions) -> float:
-        return 1e-12  # next to nothing of its spread is left
-
-    def outside_shares(self, k: int) -> tuple[Array, Array]:
-        """What a row outside adds to each ``ρ − 1``, and to the contrary, at most."""
-        up, down = np.zeros((2, len(self.columns)))
-        count = self._totals[0]
-        up[self.moving] = 1.0 / np.maximum(count - k, 1.0)
-        far = deviation_shares(self._farthest[:, None], np.ones((count.size, 1)), count[:, None], k)
-        down[self.moving] = np.maximum(far[1][:, 0], 0.0)
-        return up, down
-
-    def interval(self, k: int, stay: Positions | None = None) -> tuple[Array, Array]:
-        up, down, _ = self.shares(k, np.zeros(0, dtype=np.intp))
-        most = self.outside_shares(k)
-        ends = []
-        for part, other in ((down, most[1]), (up, most[0])):
-            top = np.partition(part, part.shape[1] - k, axis=1)[:, -k:]
-            ends.append(np.maximum(top, other[:, None]).sum(axis=1))
-        low, high = 1.0 - ends[0], 1.0 + ends[1]
-        return np.minimum(np.where(self.moving, low, 1.0), 1.0), np.where(self.moving, high, 1.0)
-
-    @property
-    def rarest(self) -> int:  # type: ignore[override]
-        return COMMON
-
-    def lost(self, rows: Positions, Z: Array) -> Any:
-        return np.zeros(len(Z), dtype=bool)  # a value that nobody has any more is like a rare one
-
-    def covers(self, queries: Any) -> bool:
-        return True
-
-
-def fit_blocks(
-    recipe: Recipe, engine: Engine, problem: Posed, index: IdIndex | None, tell: Tell, seed: int
-) -> ScannedModel:
-    """Fit a linear score on all rows: one pass for squared loss, one for every Newton step else."""
-    here = np.setdiff1d(np.arange(recipe.scan.rows), recipe.gone) if recipe.gone.size else None
-    many = recipe.rows
-    rng = np.random.default_rng(seed)
-    chosen = np.sort(rng.choice(many, min(SAMPLED, many), replace=False))
-    names = chosen if here is None else here[chosen]
-    source = Blocks(replace(recipe, carry=True), engine, tell)
-    width = recipe.width
-    penalty = problem.penalty(width, many)
-
-    def solved(found: Gathered, at: Linearised) -> Array:
-        batch = Batch(0, found.phi, found.y, None, found.gaps)
-        root, b = at(batch)
-        a = np.vstack(
-            [found.triangle[:, :width], found.phi * root[:, None], np.diag(np.sqrt(penalty))]
-        )
-        right = np.concatenate([found.triangle[:, -1], b, np.zeros(width)])
-        scale = np.linalg.norm(a, axis=0)
-        scale[scale == 0] = 1.0
-        theta: Array = linalg.lstsq(a / scale, right, cond=1e-13)[0] / scale
-        return theta
-
-    if problem.squared:
-        found = Gathering(names, Linearised()).over(source, "fitting the model")
-        theta = solved(found, Linearised())
-        made = ScannedModel(recipe, engine, problem, theta, names, found, index)
-        made.theta = made.core.theta  # of least norm, where several are as good
-        made.estimator.steps[-1] = ("estimator", made._fitted())
-        made.passes = source.passes
-        return made
-    theta, before, value = np.zeros(width), np.zeros(width), np.inf
-    for _ in range(_STEPS):
-        at = Linearised(problem.loss, theta)
-        found = Gathering(names, at, None, theta).over(source, "fitting the model")
-        now = found.value + 0.5 * float(penalty @ theta**2)
-        if now > value + 1e-11 * abs(value) or not np.isfinite(now):
-            theta = 0.5 * (theta + before)  # too far
-            continue
-        step = solved(found, at) - theta
-        z = found.phi @ theta
-        if np.abs(found.phi @ step).max() <= _STANDSTILL * (1.0 + np.abs(z).max()):
-            made = ScannedModel(recipe, engine, problem, theta, names, found, index)
-            made.passes = source.passes
-            return made
-        before, value, theta = theta, now, theta + step
-        if np.abs(found.phi @ theta).max() > 1e3 and problem.strength == 0:
-            break
-    raise HoldfastError(
-        f"no optimum of this {type(problem.estimator).__name__} was found: fit it with a penalty"
-    )

@@ -1,7 +1,7 @@
 """A model of very many rows, of which a few thousand are looked at: the others are bounded.
 
-A :class:`Shortlist` is an :class:`~holdfast.models.erasable.ErasableModel` of the same fit. Its rows
-are those of the list, numbered from 0; a few more stand for all others
+A :class:`Shortlist` is an :class:`~holdfast.models.erasable.ErasableModel` of the same fit. Its
+rows are those of the list, numbered from 0; a few more stand for all others
 (:mod:`holdfast.models.anchored`). What any row outside can do is in ``outside``.
 """
 
@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError
 from holdfast.models.anchored import AnchoredLinear, Standing
 from holdfast.models.core import Training
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.passes import Gathering, InMemory, Linearised, Source
+from holdfast.models.passes import Gathering, InMemory, Linearised, RowSource
 from holdfast.models.pipelines import final_step
 from holdfast.models.scales import Scales
 
@@ -88,7 +88,7 @@ class Shortlist(ErasableModel):
         return replace(found, outside=replace(self.outside, ceilings=ceilings))
 
     @property
-    def scales(self) -> Any:  # type: ignore[override]
+    def scales(self) -> Any:
         """How refitting the preprocessing re-weights the penalty, for the rows of the list."""
         if "_scales" not in self.__dict__:
             found = self.whole.scales
@@ -108,7 +108,7 @@ class Shortlist(ErasableModel):
     def median_label(self) -> float:
         return self.whole.median_label
 
-    def source(self, tell: Any = None) -> Source:
+    def source(self, tell: Any = None) -> RowSource:
         """All rows, for one pass or more."""
         return in_memory(self.whole)
 
@@ -191,7 +191,7 @@ def shortlist(
     return made
 
 
-def in_memory(whole: ErasableModel) -> Source:
+def in_memory(whole: ErasableModel) -> RowSource:
     """All rows of a model of least squares, as a source of passes."""
     core: Any = whole.form("linear")
     weights = None if np.all(core._weights == 1.0) else core._weights
@@ -228,7 +228,7 @@ class ListedScales(Scales):
         return found
 
     @property
-    def singles(self) -> Array:  # type: ignore[override]
+    def singles(self) -> Array:
         return self._placed(self._all.singles[self._names], 1.0)
 
     def interval(self, k: int, stay: Positions | None = None) -> tuple[Array, Array]:
@@ -245,14 +245,14 @@ class ListedScales(Scales):
         up, down, _ = self._all.shares(k, np.zeros(0, dtype=np.intp))
         if not self._outside.any():
             return np.zeros(len(up)), np.zeros(len(down))
-        worst = (np.maximum(part[:, self._outside].max(axis=1), 0.0) for part in (up, down))
-        return tuple(worst)  # type: ignore[return-value]
+        up, down = (np.maximum(part[:, self._outside].max(axis=1), 0.0) for part in (up, down))
+        return up, down
 
     def lost(self, rows: Positions, Z: Array) -> Any:
         return self._all.lost(self._names[rows], Z)
 
     @property
-    def rarest(self) -> int:  # type: ignore[override]
+    def rarest(self) -> int:
         return int(self._all.rarest)
 
     def covers(self, queries: Any) -> bool:

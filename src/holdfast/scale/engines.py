@@ -6,6 +6,7 @@ with one BLAS thread: what is folded from them is the same to the last bit on on
 
 from __future__ import annotations
 
+import importlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,8 +30,11 @@ class Engine(Protocol):
 
     #: in a word, for reports
     name: str
-    #: how many blocks are worked on at a time
-    workers: int
+
+    @property
+    def workers(self) -> int:
+        """How many blocks are worked on at a time."""
+        ...
 
     def map(self, work: Callable[[Any], Any], blocks: Sequence[Any]) -> Iterator[Any]:
         """The result of every block, in order; few of them are held at a time."""
@@ -42,7 +46,12 @@ class LocalThreads:
     name = "threads"
 
     def __init__(self, workers: int | None = None):
-        self.workers = workers or cores()
+        self._workers = workers or cores()
+
+    @property
+    def workers(self) -> int:
+        """How many threads."""
+        return self._workers
 
     def map(self, work: Callable[[Any], Any], blocks: Sequence[Any]) -> Iterator[Any]:
         with one_blas_thread(), ThreadPoolExecutor(self.workers) as pool:
@@ -74,10 +83,8 @@ class DaskCluster:
         return max(1, sum(self.client.nthreads().values()))
 
     def map(self, work: Callable[[Any], Any], blocks: Sequence[Any]) -> Iterator[Any]:
-        from distributed import CancelledError, KilledWorker
-        from distributed.comm import CommClosedError
-
-        client = self.client
+        client, dask = self.client, _distributed()
+        lost = (dask.CancelledError, dask.comm.CommClosedError, TimeoutError, OSError)
         try:
             # the work goes with every block: a copy on a worker would be lost with it
             yield from _in_order(
@@ -87,15 +94,15 @@ class DaskCluster:
                 blocks,
                 AHEAD * self.workers,
             )
-        except KilledWorker:
+        except dask.KilledWorker:
             raise HoldfastError(
                 "a block was lost with every worker it was given to: they may have too little "
                 "memory. Give them more, or write smaller row groups"
             ) from None
-        except (CancelledError, CommClosedError, TimeoutError, OSError) as lost:
+        except lost as failure:
             raise HoldfastError(
-                f"the Dask scheduler was lost ({type(lost).__name__}): nothing was written. Is it "
-                "still running, and reachable from here?"
+                f"the Dask scheduler was lost ({type(failure).__name__}): nothing was "
+                "written. Is it still running, and reachable from here?"
             ) from None
 
 
@@ -155,20 +162,23 @@ def engine_of(engine: Any = None, scheduler: str | None = None) -> Engine:
     )
 
 
-def _dask(address: str | None) -> DaskCluster:
+def _distributed() -> Any:
+    """Dask's own module, where it is installed."""
     try:
-        from distributed import Client, LocalCluster
+        return importlib.import_module("distributed")
     except ImportError:
-        raise HoldfastError(
-            "the engine 'dask' needs Dask: pip install 'holdfast[dask]'"
-        ) from None
+        raise HoldfastError("the engine 'dask' needs Dask: pip install 'holdfast[dask]'") from None
+
+
+def _dask(address: str | None) -> DaskCluster:
+    dask = _distributed()
     if address is None:
-        cluster = LocalCluster(
+        cluster = dask.LocalCluster(
             n_workers=cores(), threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
         )
-        return DaskCluster(Client(cluster))
+        return DaskCluster(dask.Client(cluster))
     try:
-        return DaskCluster(Client(address, timeout=10))
+        return DaskCluster(dask.Client(address, timeout=10))
     except (OSError, TimeoutError, ValueError) as failure:
         raise HoldfastError(
             f"no Dask scheduler answers at {address!r} ({type(failure).__name__}): is it running, "

@@ -22,7 +22,7 @@ ROWS = 1 << 15
 
 
 @dataclass(frozen=True)
-class Part:
+class RowGroup:
     """One row group of one file.
 
     Attributes
@@ -52,7 +52,7 @@ class Scan:
 
     Attributes
     ----------
-    parts : list of Part
+    parts : list of RowGroup
     numbers, texts : list of str
         Columns that are features.
     label : str
@@ -61,7 +61,7 @@ class Scan:
         Columns that name rows, or people.
     """
 
-    parts: list[Part] = field(repr=False)
+    parts: list[RowGroup] = field(repr=False)
     numbers: list[str]
     texts: list[str]
     label: str
@@ -93,7 +93,7 @@ class Scan:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "spill": None}  # whoever made it removes it
 
-    def read(self, part: Part, columns: Sequence[str] | None = None) -> Any:
+    def read(self, part: RowGroup, columns: Sequence[str] | None = None) -> Any:
         """Some columns of a part, as a pyarrow table of numbers (float64) and text."""
         import pyarrow as pa
         from pyarrow import parquet
@@ -130,7 +130,7 @@ class Scan:
         firsts = np.array([part.first for part in self.parts])
         return np.searchsorted(firsts, positions, side="right") - 1
 
-    def frame(self, part: Part, rows: Any, more: Sequence[str] = ()) -> Any:
+    def frame(self, part: RowGroup, rows: Any, more: Sequence[str] = ()) -> Any:
         """Some rows of a part (numbered from its first) as a pandas frame of features."""
         import pyarrow as pa
 
@@ -142,7 +142,7 @@ def scan(
     paths: Any,
     label: str,
     favourable: Any = None,
-    id: str | None = None,  # noqa: A002 (the word of the command line)
+    id: str | None = None,
     subject: str | None = None,
     *,
     drop: Sequence[str] = (),
@@ -198,7 +198,7 @@ def scan(
         ) from None
     files = found_files(paths)
     spill = None
-    parts: list[Part] = []
+    parts: list[RowGroup] = []
     kinds: dict[str, str] = {}
     first, before = "", ""
     codes = {name for name in (id, subject, *text) if name is not None}
@@ -214,7 +214,7 @@ def scan(
         before = _agreed(kinds, found, str(source), first) or before
         start = parts[-1].first + parts[-1].rows if parts else 0
         for group, rows in groups:
-            parts.append(Part(str(file), str(source), group, start, rows))
+            parts.append(RowGroup(str(file), str(source), group, start, rows))
             start += rows
     apart = {label, id, subject, *drop}
     for name in (label, id, subject, *drop, *text):

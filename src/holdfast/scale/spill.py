@@ -76,7 +76,9 @@ def _remove_left_behind(place: Path) -> None:
             continue
 
 
-def csv_as_parquet(source: Path, spill: Spill, codes: set[str], delimiter: str, decimal: str) -> Path:
+def csv_as_parquet(
+    source: Path, spill: Spill, codes: set[str], delimiter: str, decimal: str
+) -> Path:
     """A CSV file as Parquet, a block at a time; what its first block says of types holds."""
     import pyarrow as pa
     from pyarrow import csv, parquet

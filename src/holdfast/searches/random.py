@@ -19,7 +19,5 @@ def random(attack: Attack, budget: int, rng: Any, draws: int = 20) -> Found:
         How many orders.
     """
     positive_number("draws", draws)
-    orders = [
-        in_turn(attack, attack.units.drawn(rng), budget)[-1] for _ in range(int(draws))
-    ]
+    orders = [in_turn(attack, attack.units.drawn(rng), budget)[-1] for _ in range(int(draws))]
     return Found([orders[0][:k] for k in range(budget + 1)], draws=orders, notes={"draws": draws})

@@ -17,7 +17,7 @@ from scipy import linalg
 from holdfast.algebra.deletions import LowRankDeletions
 from holdfast.algebra.rows import Array, Positions
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.passes import Linearised, Screening, Several, Source
+from holdfast.models.passes import Linearised, RowSource, Screening, Several
 from holdfast.models.shortlist import MANY, SAMPLED, Looked, Shortlist, in_memory, shortlist
 from holdfast.recourse.promises import Promises
 from holdfast.searches.greedy import TEMPERATURES, median_margin
@@ -72,12 +72,12 @@ class Rows:
     Attributes
     ----------
     model : ErasableModel
-    source : Source
+    source : RowSource
     linearised : Linearised
     """
 
     model: ErasableModel
-    source: Source
+    source: RowSource
     linearised: Linearised
 
     @classmethod
@@ -89,7 +89,7 @@ class Rows:
 
     def screening(self, margins: Array, slack: Array, Z: Array, each: int) -> Screening:
         """The work of finding those that do most to points with features ``Z``."""
-        core: Any = self.model.core
+        core: Any = self.model.form(str(self.model.can.form))
         queries = core.deletions(Z, "scores", None).queries
         weights = soft_weights(margins, slack)
         return Screening(
@@ -141,7 +141,7 @@ def overlooked(
 ) -> Positions:
     """Rows outside that do more than any on the list after some of the sets: one pass."""
     rows = Rows.of(few.whole)
-    core: Any = few.core
+    core: Any = few.form(str(few.can.form))
     assert few.rows.names is not None
     Z, margins = few.features(promises.kept_points), promises.margins
     kept = cast(LowRankDeletions, few.deletions(promises.kept_points, preprocessing="kept"))
@@ -179,4 +179,5 @@ def soft_weights(margins: Array, slack: Array) -> Array:
 
 
 def _weighs_classes(model: ErasableModel) -> bool:
-    return getattr(model.core, "_class_weights", None) is not None
+    form: Any = model.form(str(model.can.form))
+    return getattr(form, "_class_weights", None) is not None
