@@ -127,6 +127,11 @@ def _labels(kind: str, scan: Scan, looked: Any) -> Labels:
     different, numbers = looked[2], looked[3]
     values: Any = list(different)
     column = pd.Series(values, name=scan.label)
+    if len(different) > LABELS and KINDS[kind].regressor is None:
+        raise HoldfastError(
+            f"a {kind} model tells two classes apart, and the label {scan.label!r} has more than "
+            f"{LABELS:,} different values"
+        )
     if (len(different) > 2 and numbers.count[0] == scan.rows) or len(different) > LABELS:
         column = pd.to_numeric(column, errors="coerce")
         if column.isna().any():
