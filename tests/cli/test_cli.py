@@ -149,7 +149,7 @@ def test_the_template_is_complete_and_valid(folder, capsys):
     keys = set(tomllib.loads(uncommented))
     own = {name.rstrip("_") for name in Settings.model_fields}
     impact_only = {"erase", "erase_id", "erase_file", "erase_folder", "emit", "save_model"}
-    impact_only |= {"from_scratch", "out", "quiet", "json"}
+    impact_only |= {"from_scratch", "out", "quiet", "json", "confirm"}
     assert keys == own - impact_only - set(COMMAND_LINE_ONLY)
     assert run(["audit", "--init"]) == 2
     assert "exists already" in capsys.readouterr().err
@@ -287,7 +287,7 @@ def test_subjects_are_what_an_erasure_removes(folder, capsys):
 
 BAD = [
     (["--train", "none.csv"], "not there"),
-    (["--train", "."], "a directory"),
+    (["--train", "."], "its columns are not those of"),
     (["--label", "merits"], "no column 'merits'; did you mean 'merit'"),
     (["--id", "custom"], "did you mean 'customer'"),
     (["--drop", "ages"], "did you mean 'age'"),
@@ -486,6 +486,8 @@ def test_a_large_file_and_little_memory(folder):
             "audit",
             "--train",
             "big.csv",
+            "--blocks-above",
+            "1e6",
             *MERIT[2:],
         ],
         preexec_fn=little,

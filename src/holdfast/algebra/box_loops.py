@@ -13,7 +13,7 @@ _compiled: Any = nb.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @_compiled
-def _sift(keys: Array, places: Any, start: int, size: int) -> None:
+def sift(keys: Array, places: Any, start: int, size: int) -> None:
     """Restore the heap (smallest key on top) after its entry ``start`` was replaced."""
     at = start
     while True:
@@ -55,14 +55,14 @@ def strongest(
                 beaten = max(beaten, keys[0])
                 keys[0] = key
                 where[0] = j
-                _sift(keys, where, 0, size)
+                sift(keys, where, 0, size)
             elif j != i:
                 keys[size] = key
                 where[size] = j
                 size += 1
                 if size == wanted:
                     for start in range(wanted // 2 - 1, -1, -1):
-                        _sift(keys, where, start, wanted)
+                        sift(keys, where, start, wanted)
         for t in range(wanted):
             if t < size:
                 values[i, t] = tile[b, where[t]]
@@ -150,12 +150,12 @@ def candidates(
                 size += 1
                 if size == wanted:
                     for start in range(wanted // 2 - 1, -1, -1):
-                        _sift(keys, where, start, wanted)
+                        sift(keys, where, start, wanted)
             elif key > keys[0]:
                 beaten = max(beaten, keys[0])
                 keys[0] = key
                 where[0] = j
-                _sift(keys, where, 0, size)
+                sift(keys, where, 0, size)
             else:
                 beaten = max(beaten, key)
         for t in range(wanted):

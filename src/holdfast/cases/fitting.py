@@ -71,6 +71,10 @@ KINDS: dict[str, Kind] = {
 }
 
 
+#: kinds that predict counts and amounts, by their logarithm
+COUNTS = ("poisson", "gamma", "tweedie")
+
+
 @dataclass(frozen=True)
 class Labels:
     """Labels as a kind of model takes them.
@@ -114,6 +118,11 @@ def labels_for(kind: str, column: pd.Series, favourable: str | None) -> Labels:
     different = sorted(set(words.tolist()))
     if len(different) < 2:
         raise HoldfastError(f"the label {column.name!r} is {different[0]!r} in every row")
+    if len(different) == 2 and kind in COUNTS:
+        raise HoldfastError(
+            f"a {kind} model predicts counts and amounts, and the label {column.name!r} has two "
+            "classes: a logistic model tells them apart"
+        )
     if len(different) == 2 and not (found.classifier is None and favourable in ("high", "low")):
         good = _favourable_class(favourable, different, str(column.name))
         flags = (words == good).astype(np.int64)

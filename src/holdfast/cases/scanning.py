@@ -86,6 +86,7 @@ def fit(
     >>> refitted = model.without([17, 4711]).scores(applicants)
     >>> bool(abs(model.scores(applicants) - effect - refitted).max() < 1e-12)
     True
+    >>> folder.cleanup()
     """
     if not isinstance(table, Scan):
         raise HoldfastError(

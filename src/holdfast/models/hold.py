@@ -156,7 +156,8 @@ def held(path: Any, engine: Any = None) -> ScannedModel:
     >>> model = hf.held(f"{folder.name}/loans.hold")
     >>> people = loans[["income", "savings"]][:2]
     >>> model.deletions(people).effect(subjects=["C7"]).round(4)
-    array([0.0014, 0.0013])
+    array([0.0003, 0.    ])
+    >>> folder.cleanup()
     """
     try:
         with zipfile.ZipFile(path) as archive:

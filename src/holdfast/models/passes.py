@@ -17,6 +17,7 @@ import numba as nb
 import numpy as np
 from scipy import linalg
 
+from holdfast.algebra.box_loops import sift
 from holdfast.algebra.outside import Outside
 from holdfast.algebra.rows import Array, Positions
 from holdfast.models.losses import Loss, Squared
@@ -355,7 +356,8 @@ class Screening:
     queries : (q, rank) ``W``
     slack : (q,) margins that are left
     ways : (q, ways) sums of recourses by which rows are ranked too
-    each : rows kept for every recourse
+    each : rows kept for every recourse, at most
+    most : rows kept for all recourses together
     leaders : rows kept by every other way
     gone : rows that went before
     """
@@ -367,6 +369,7 @@ class Screening:
     slack: Array
     ways: Array
     each: int
+    most: int
     leaders: int
     gone: Positions = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
@@ -391,15 +394,13 @@ class Screening:
                     for old, new in zip(best, part[2], strict=True)
                 ]
             )
-        names = np.unique(np.concatenate([places.ravel(), *(found[1] for found in best)]))
+        names, ceilings = _few(keys, places, self.most)
+        names = np.unique(np.concatenate([names, *(found[1] for found in best)]))
         full = [
             float(found[0].min()) if len(found[0]) == self.leaders else -np.inf for found in best
         ]
-        ceilings = np.where(np.isfinite(keys.min(axis=1)), keys.min(axis=1), -np.inf)
         leaders = [int(found[1][np.lexsort((found[1], -found[0]))[0]]) for found in best[:2]]
-        return Screened(
-            names[names >= 0], ceilings, np.array(full[-ways:]), (leaders[0], leaders[1])
-        )
+        return Screened(names, ceilings, np.array(full[-ways:]), (leaders[0], leaders[1]))
 
     def __call__(self, batches: Iterable[Batch]) -> Any:
         q = len(self.ways)
@@ -461,11 +462,29 @@ def _first(values: Array, names: Positions, many: int) -> tuple[Array, Positions
 
 
 def _merge(keys: Array, places: Any, others: Array, theirs: Any) -> None:
-    """Take over what is larger, line by line; of equals the lowest numbers."""
+    """Take over what is larger, line by line."""
     both, names = np.hstack([keys, others]), np.hstack([places, theirs])
-    order = np.lexsort((names, -both), axis=1)[:, : keys.shape[1]]
+    each = keys.shape[1]
+    order = np.argpartition(-both, each - 1, axis=1)[:, :each]
     keys[:] = np.take_along_axis(both, order, axis=1)
     places[:] = np.take_along_axis(names, order, axis=1)
+
+
+def _few(keys: Array, places: Any, most: int) -> tuple[Positions, Array]:
+    """As many rows for every recourse as make no more than so many; and what the next one does."""
+    each = keys.shape[1]
+    order = np.argsort(-keys, axis=1, kind="stable")
+    keys, places = (
+        np.take_along_axis(keys, order, axis=1),
+        np.take_along_axis(places, order, axis=1),
+    )
+    while True:
+        names = np.unique(places[:, :each])
+        if len(names) <= most or each == 1:
+            break
+        each = max(1, each // 2)
+    least = keys[:, each - 1]
+    return names[names >= 0], np.where(np.isfinite(least), least, -np.inf)
 
 
 @_compiled
@@ -474,7 +493,7 @@ def look(
 ) -> None:
     """Count what every row breaks and takes, and keep for each recourse those that do most.
 
-    ``keys`` and ``places`` (q, each) are not in order, but for the least, which comes first.
+    ``keys`` and ``places`` (q, each) are heaps: the least comes first.
     """
     rows, q = effects.shape
     for i in range(rows):
@@ -488,10 +507,4 @@ def look(
             if effects[i, j] > keys[j, 0]:
                 keys[j, 0] = effects[i, j]
                 places[j, 0] = first + i
-                least = 0
-                for t in range(1, keys.shape[1]):
-                    if keys[j, t] < keys[j, least]:
-                        least = t
-                if least:
-                    keys[j, 0], keys[j, least] = keys[j, least], keys[j, 0]
-                    places[j, 0], places[j, least] = places[j, least], places[j, 0]
+                sift(keys[j], places[j], 0, keys.shape[1])

@@ -31,6 +31,9 @@ from holdfast.recourse.promises import Promises, judged
 from holdfast.searches import search
 from holdfast.searches.shortlisting import shortlisted
 
+#: seconds for trees and attacks on models in memory
+SECONDS = 60.0
+
 
 def certify(
     model: ErasableModel,
@@ -39,7 +42,7 @@ def certify(
     max_deletions: int = 14,
     unit: str = "row",
     *,
-    time_limit: float = 60.0,
+    time_limit: float | None = None,
     random_state: Any = 0,
     preprocessing: str = "refitted",
 ) -> Proof:
@@ -58,9 +61,10 @@ def certify(
         The largest number of deletions asked about.
     unit : {"row", "subject"}
         What one deletion removes. By subject the bound is the weaker block form.
-    time_limit : float
+    time_limit : float, optional
         Seconds for the trees and attacks; what is not decided by then is a gap. The bounds
-        themselves are not interrupted.
+        themselves are not interrupted. By default 60, and for tables read by blocks no limit but
+        the size of the trees, so that the same comes out wherever blocks are worked on.
     random_state : int, Generator or None
         For the attack on models without a certificate.
     preprocessing : {"refitted", "kept"}
@@ -93,7 +97,9 @@ def certify(
     target = finite_score(target)
     if preprocessing not in ("refitted", "kept") or not isinstance(preprocessing, str):
         raise HoldfastError(f"preprocessing must be 'refitted' or 'kept', got {preprocessing!r}")
-    if finite_number("time_limit", time_limit) < 0:
+    if time_limit is None:
+        time_limit = SECONDS if model.in_passes is None else np.inf
+    elif time_limit != np.inf and finite_number("time_limit", time_limit) < 0:
         raise HoldfastError(f"time_limit must not be negative, got {time_limit!r}")
     model = model.with_target_rule("fixed", target)
     promises = judged(model, given, target, "certify")

@@ -189,6 +189,7 @@ def scan(
     <Scan 1,200 rows in 3 files, 2 features>
     >>> hf.fit("ridge", loans)
     <ScannedModel Ridge, n=1,200, exact>
+    >>> folder.cleanup()
     """
     try:
         import pyarrow  # noqa: F401

@@ -163,20 +163,24 @@ def _nobody_overlooked(
     proven = few.exact and plan.objective == "outcome" and plan.unit == "row"
     doubts: list[int] = []
     by_count = plan.method == "greedy-count"  # of several it takes the first
+    passes = 2  # looking for the rows that do most, and gathering them
     for _ in range(ROUNDS if proven else 0):
         doubts = doubtful(few, promises, plan.sets, by_count)
         if not doubts or time.monotonic() > deadline:
             break
         more = overlooked(few, promises, plan.sets, doubts, by_count)
+        passes += 1
         if not more.size:  # after each of those sets, the row that does most is on the list
             doubts = []
             break
         assert few.rows.names is not None
         few = few.listed(np.union1d(few.rows.names, more), few.looked)
+        passes += 1
         plan = run(few, Units(few.rows, plan.unit))
     plan.notes["looked at"] = {
         "rows": few.many,
         "one by one": few.rows.own,
+        "passes": passes,
         "steps at which a row not looked at might do more": doubts if proven else None,
     }
     return plan

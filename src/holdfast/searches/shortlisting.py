@@ -22,8 +22,8 @@ from holdfast.models.shortlist import MANY, SAMPLED, Looked, Shortlist, in_memor
 from holdfast.recourse.promises import Promises
 from holdfast.searches.greedy import TEMPERATURES, median_margin
 
-#: rows kept for every recourse, and by every other way; and at most by recourses together
-EACH, LEADERS, TOGETHER = 48, 1024, 10_000
+#: rows kept for every recourse, and for all together, at most; and by every other way
+EACH, TOGETHER, LEADERS = 256, 8_000, 1024
 
 #: rows taken onto the list for a step at which one outside does more
 AGAIN = 64
@@ -51,8 +51,7 @@ def shortlisted(
         if not plain or unit != "row" or model.rows.n <= MANY or _weighs_classes(model):
             return model
     Z, rows = model.features(promises.kept_points), Rows.of(model, tell)
-    each = max(2, min(EACH, TOGETHER // len(Z)))
-    work = rows.screening(promises.margins, promises.margins, Z, each)
+    work = rows.screening(promises.margins, promises.margins, Z, EACH)
     found = work.over(rows.source, "looking for the rows that do most")
     names = found.names if beside is None else np.union1d(found.names, beside)
     lines = np.ascontiguousarray(Z)
@@ -93,7 +92,15 @@ class Rows:
         queries = core.deletions(Z, "scores", None).queries
         weights = soft_weights(margins, slack)
         return Screening(
-            self.linearised, core.theta, core.design.T, queries, slack, weights, each, LEADERS
+            self.linearised,
+            core.theta,
+            core.design.T,
+            queries,
+            slack,
+            weights,
+            each,
+            TOGETHER,
+            LEADERS,
         )
 
 
