@@ -167,7 +167,13 @@ def test_thresholds_decide_the_exit_code(folder, capsys):
         assert audit("--fail-above", wrong) == 2
 
 
-@pytest.mark.parametrize("kind", ["linear", "ntk", "mlp", "boosting"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["linear", pytest.param("ntk", marks=SLOW), pytest.param("mlp", marks=SLOW), "boosting"],
+)
 def test_every_kind_of_model(folder, capsys, kind):
     options = [*MERIT[:-1], kind, "--json"]
     if kind == "boosting":
@@ -176,7 +182,7 @@ def test_every_kind_of_model(folder, capsys, kind):
     assert json.loads(capsys.readouterr().out)["headline"]["refitted"] >= 0
 
 
-@pytest.mark.parametrize("kind", ["logistic", "lssvm", "linear"])
+@pytest.mark.parametrize("kind", ["logistic", pytest.param("lssvm", marks=SLOW), "linear"])
 def test_every_kind_of_classifier(folder, capsys, kind):
     assert run(["audit", *LOANS[:-1], kind, "--json", *QUICK]) == 0
     said = json.loads(capsys.readouterr().out)

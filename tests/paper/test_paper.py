@@ -215,6 +215,7 @@ def manifest_says(out, words):
     return words in json.loads((out / "manifest.json").read_text())["command"]
 
 
+@pytest.mark.slow
 def test_everything_is_written_and_nothing_is_done_twice(tiny, tmp_path, monkeypatch):
     out = tmp_path / "made"
     settings = {"quick": True, "jobs": 1, "overshoots": [0.01, 0.1]}

@@ -104,7 +104,7 @@ def test_boxes_contain_every_small_deletion_with_rows_outside(seed: int) -> None
                     assert found.low[size, at] - slack <= value <= found.high[size, at] + slack
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10_000), listed=st.integers(6, 20), scaled=st.booleans())
 def test_no_certificate_is_wrong_with_rows_outside(seed: int, listed: int, scaled: bool) -> None:
     estimator = Ridge(alpha=2.0)
