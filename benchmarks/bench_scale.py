@@ -67,7 +67,12 @@ def audit_once(file: str, promises: int, engine: str | None, workers: int) -> No
     from holdfast.scale.engines import LocalThreads, engine_of
 
     start, clock = time.perf_counter(), Clock()
-    runs: Any = LocalThreads(workers) if engine is None else engine_of(engine)
+    runs: Any = LocalThreads(workers)
+    if engine == "dask":
+        from distributed import Client, LocalCluster
+
+        cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
+        runs = engine_of(Client(cluster))
     people = Path(file).with_suffix(".people.parquet")
     told = {"train": file, "label": "y", "favourable": "high", "id": "id", "model": "ridge"}
     settings = Settings(**told, people=people, target=1.0, engine="threads")

@@ -225,6 +225,8 @@ def test_subjects_own_several_rows(tmp_path) -> None:
     plan = hf.search(model, given_, 1.5, 2, unit="subject")
     assert all(len(rows) == 3 * k for k, rows in enumerate(plan.sets))
     np.testing.assert_allclose(plan.rerun(), plan.predicted, atol=1e-12)
+    assert model.people == 400
+    assert model.without([3, 4, 5]).people == 399
 
 
 def test_kinds_and_parameters_that_are_not_fitted_by_blocks(tmp_path) -> None:

@@ -139,7 +139,7 @@ def counts(model: ErasableModel, promises: Promises, units: Units, plan: Plan) -
     above, without = (given.above_target, given.without_recourse) if known else (0, 0)
     return {
         "rows": model.many,
-        "units": len(units) if units.unit == "subject" else model.many,
+        "units": model.many if units.unit == "row" else model.people or len(units),
         "skipped": len(plan.skipped),
         "people": above + without + len(promises),
         "above_target": above,

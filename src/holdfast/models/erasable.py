@@ -226,6 +226,11 @@ class ErasableModel:
         return self.rows.n
 
     @property
+    def people(self) -> int:
+        """How many people own training rows that are not all here; 0 where they are."""
+        return 0
+
+    @property
     def can(self) -> Capabilities:
         """What can be asked of it beyond scores and refits, decided when it was made."""
         return self.core.can

@@ -77,10 +77,8 @@ def write_hold(model: ScannedModel, place: Path) -> None:
     problem = model.problem
     about: dict[str, Any] = {
         "version": VERSION,
-        "files": {os.path.abspath(f): os.stat(f).st_size for f in files},
-        "parts": [
-            (os.path.abspath(p.file), p.source, p.group, p.first, p.rows) for p in scan.parts
-        ],
+        "files": {file: os.stat(file).st_size for file in files},
+        "parts": [(p.file, p.source, p.group, p.first, p.rows) for p in scan.parts],
         "columns": {
             "numbers": scan.numbers,
             "texts": scan.texts,

@@ -197,6 +197,13 @@ class IdIndex:
         mine = [name in meant for name in self.names(rows)]
         return rows[np.array(mine, dtype=bool)].astype(np.intp)
 
+    def count(self, gone: Positions) -> int:
+        """How many different ids there are, of rows that are not gone."""
+        hashes = np.asarray(self.hashes)
+        if gone.size:
+            hashes = hashes[~np.isin(self.places, gone)]
+        return int(np.sum(hashes[1:] != hashes[:-1])) + 1
+
     def companions(self, rows: Positions) -> Positions:
         """All rows that have an id of some rows: by hash, so a stranger may be among them."""
         mine = np.unique(hashed(self.names(rows)))

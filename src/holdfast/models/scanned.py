@@ -140,6 +140,11 @@ class ScannedList(Shortlist):
         return self.recipe.rows
 
     @property
+    def people(self) -> int:
+        index = self.whole.index
+        return 0 if index is None else index.count(self.recipe.gone)
+
+    @property
     def scales(self) -> Any:
         if "_scales" not in self.__dict__:
             plain = self.recipe.gaps.size == 0

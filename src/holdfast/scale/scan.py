@@ -215,7 +215,8 @@ def scan(
         before = _agreed(kinds, found, str(source), first) or before
         start = parts[-1].first + parts[-1].rows if parts else 0
         for group, rows in groups:
-            parts.append(RowGroup(str(file), str(source), group, start, rows))
+            where = str(Path(file).absolute())  # workers may stand elsewhere
+            parts.append(RowGroup(where, str(source), group, start, rows))
             start += rows
     apart = {label, id, subject, *drop}
     for name in (label, id, subject, *drop, *text):
