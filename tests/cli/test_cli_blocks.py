@@ -181,3 +181,26 @@ def test_hardening_by_blocks_measures_what_it_can(run, table) -> None:
     )
     assert found.exit_code == 0, found.output
     assert "regularise was left out: it is for tables that fit into memory" in found.output
+
+
+def test_csv_files_without_somebody_are_csv_again(run, tmp_path) -> None:
+    (tmp_path / "c").mkdir()
+    table = loans(400)
+    table["note"] = ['a "b", c'] * 200 + ["NA"] * 200
+    for number in range(2):
+        part = table.iloc[200 * number : 200 * (number + 1)]
+        part.to_csv(tmp_path / "c" / f"{number}.csv", index=False)
+    out = tmp_path / "rest.csv"
+    found = run(
+        *("impact", "--train", tmp_path / "c", *COMMON, "--model", "ridge", "-q", "--drop", "note"),
+        *("--people", tmp_path / "c" / "1.csv", "--erase", "C3", "--emit", out),
+    )
+    assert found.exit_code == 0, found.stderr
+    before = (tmp_path / "c" / "0.csv").read_text() + (tmp_path / "c" / "1.csv").read_text()
+    rest = pd.read_csv(out, dtype=str, keep_default_na=False)
+    whole = pd.concat(
+        [pd.read_csv(tmp_path / "c" / f"{n}.csv", dtype=str, keep_default_na=False) for n in (0, 1)]
+    )
+    expected = whole[whole["customer"] != "C3"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(rest, expected)
+    assert "C3," in before or ",C3" in before

@@ -225,3 +225,42 @@ def test_what_a_killed_process_left_is_removed(tmp_path, monkeypatch) -> None:
     assert not dead.exists()
     assert alive.exists()
     made.remove()
+
+
+def test_words_that_stand_for_missing_numbers_are_words_among_texts(tmp_path) -> None:
+    table = loans(400)
+    table["country"] = np.where(np.arange(400) % 2, "NA", "FR")
+    table["rate"] = table["rate"].round(3).astype(object)
+    table.loc[::9, "rate"] = "n/a"
+    model = fit(as_csv(table, tmp_path / "c"))
+    texts = dict(zip(model.recipe.scan.texts, model.recipe.categories, strict=True))
+    assert texts["country"] == ["FR", "NA"]
+    assert model.recipe.moments.count[model.recipe.scan.numbers.index("rate")] < 400
+
+
+def test_a_csv_file_that_is_not_utf8(tmp_path) -> None:
+    folder = as_csv(loans(300).assign(town="Zürich"), tmp_path / "c", encoding="latin-1")
+    with pytest.raises(hf.HoldfastError, match="not UTF-8"):
+        fit(folder)
+
+
+def test_labels_that_a_kind_cannot_take(tmp_path) -> None:
+    table = loans(300)
+    found = hf.scan(written(table, tmp_path / "t"), label="paid", id="customer")
+    for kind in ("gamma", "poisson"):
+        with pytest.raises(hf.HoldfastError, match="predicts amounts"):
+            hf.fit(kind, found)
+    table.loc[3, "paid"] = np.inf
+    with pytest.raises(hf.HoldfastError, match="the label 'paid' has an infinite number"):
+        fit(written(table, tmp_path / "u"))
+
+
+def test_ids_of_kinds_that_are_none(tmp_path) -> None:
+    table = loans(300).assign(day=pd.Timestamp("2026-01-01"))
+    folder = written(table, tmp_path / "t")
+    with pytest.raises(hf.HoldfastError, match="the ids in 'day' are of type"):
+        hf.scan(folder, label="paid", id="day")
+    with pytest.raises(hf.HoldfastError, match="rows and people at once"):
+        hf.scan(folder, label="paid", id="customer", subject="customer", drop=["day"])
+    with pytest.raises(hf.HoldfastError, match="paths must be"):
+        hf.scan(None, label="paid")

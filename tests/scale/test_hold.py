@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import holdfast as hf
+from holdfast.models.ids import hashed
 from tables_in_files import in_memory, loans, scanned, written
 
 
@@ -88,3 +89,20 @@ def test_csv_files_have_no_rows_to_look_up(tmp_path) -> None:
     with pytest.raises(hf.HoldfastError, match="Write the table as Parquet"):
         hf.hold(model, tmp_path / "m.hold")
     assert not (tmp_path / "m.hold").exists()
+
+
+def test_nothing_of_an_erased_person_is_kept(tmp_path) -> None:
+    table = loans(400)
+    table.loc[7, "wealth"] = 123456.0
+    model = scanned(table, tmp_path / "t", "ridge").without(subjects=["C7"])
+    hf.hold(model, tmp_path / "m.hold")
+    theirs = hashed(["C7"])[0]
+    with zipfile.ZipFile(tmp_path / "m.hold") as archive:
+        for name in archive.namelist():
+            if name.endswith(".npy"):
+                with archive.open(name) as file:
+                    values = np.lib.format.read_array(file)
+                assert not np.any(values == theirs), name
+                assert not np.any(values == 123456.0), name
+        assert '"C7"' not in archive.read("about.json").decode()
+    assert hf.held(tmp_path / "m.hold").many == 399

@@ -132,7 +132,7 @@ def test_a_recipe_without_some_rows_is_that_of_the_rest(tmp_path) -> None:
     for size in (1, 5, 60):
         gone = np.sort(rng.choice(600, size, replace=False))
         X = table[model.recipe.scan.numbers].to_numpy(dtype=float)
-        left = refilled(model.recipe, X[gone], gone)
+        left = refilled(model.recipe, X[gone], gone, model._anew)
         rest = in_memory(table.drop(index=gone), "ridge").estimator[0]
         fill, scale = (step for _, step in rest.named_transformers_["numbers"].steps)
         np.testing.assert_allclose(left.fills[model.recipe.gaps], fill.statistics_[[1, 2]])
@@ -290,3 +290,71 @@ def test_a_classifier_of_the_whole_is_not_in_memory(tmp_path) -> None:
     assert "1,000" in repr(model)
     assert "passes over the files" in model._repr_html_()
     assert model.X.shape[0] <= 2048
+
+
+@pytest.mark.parametrize("kind", ["ridge", "logistic", "linear"])
+@pytest.mark.parametrize("value", [5.0, 0.01])
+def test_a_flag_that_only_one_person_has(tmp_path, kind: str, value: float) -> None:
+    table = loans(1300, kind=kind)
+    table["flag"] = 0.0
+    table.loc[5, "flag"] = value
+    model = scanned(table, tmp_path / "t", kind)
+    rest = in_memory(table.drop(index=5), kind)
+    points = features(table)
+    for look in (False, True):
+        found = model.scores_without(points, [np.array([5])], look=look)[0]
+        limit = 1e-7 if look or kind != "logistic" else 1e-3
+        np.testing.assert_allclose(found, rest.scores(points), atol=limit)
+
+
+def test_effects_of_rows_in_the_sample_are_those_of_the_rows_asked_about(tmp_path) -> None:
+    table = loans(2600, gaps=True)
+    model = scanned(table, tmp_path / "t", "ridge", without=np.array([1, 2, 3]))
+    points = features(table, slice(10, 50))
+    for rows in (model.rows.names[-3:].tolist(), [9], [2599]):
+        after = model.scores(points) - model.deletions(points).effect(rows)
+        np.testing.assert_allclose(after, model.without(rows).scores(points), atol=1e-9)
+
+
+def test_the_median_label_is_that_of_the_rows_left(tmp_path) -> None:
+    table = loans(1500)
+    table["paid"] = table["paid"].abs().round()
+    model = scanned(table, tmp_path / "t", "ridge")
+    gone = np.flatnonzero(table["paid"] >= table["paid"].median())[:500]
+    assert model.median_label == table["paid"].median()
+    assert model.without(gone).median_label == table["paid"].drop(index=gone).median()
+
+
+def test_a_class_that_would_vanish(tmp_path) -> None:
+    table = loans(300, kind="logistic")
+    table["paid"] = ["yes"] * 2 + ["no"] * 298
+    model = scanned(table, tmp_path / "t", "logistic")
+    points = features(table)
+    with pytest.raises(hf.SingularDeletionError, match="one of the two classes"):
+        model.without([0, 1])
+    with pytest.raises(hf.SingularDeletionError):
+        model.deletions(points).effect([0, 1])
+    assert np.isnan(model.scores_without(points, [np.array([0, 1])], look=True)).all()
+    people = features(table, slice(2, 60))
+    target = float(np.quantile(model.scores(people), 0.6))
+    result = hf.audit(
+        model, hf.find_recourse(model, people, target=target), max_deletions=2, draws=2
+    )
+    assert np.isfinite(result.curve["refitted"]).all()
+
+
+def test_outlying_rows_of_a_smooth_model(tmp_path) -> None:
+    table = loans(2400, kind="logistic")
+    table.loc[0, "income"], table.loc[1, "savings"] = 40.0, 90.0
+    model = scanned(table, tmp_path / "t", "logistic")
+    people = features(table, slice(2, 80))
+    given_ = hf.find_recourse(model, people, target=0.3)
+    result = hf.audit(model, given_, max_deletions=2, draws=2)
+    assert result.curve["refitted"].iloc[2] >= 0
+
+
+def test_rows_left_out_must_be_rows(tmp_path) -> None:
+    found = hf.scan(written(loans(300), tmp_path / "t"), label="paid", id="customer")
+    for wrong in ([300], [-1]):
+        with pytest.raises(hf.HoldfastError, match="out of range"):
+            hf.fit("ridge", found, without=np.array(wrong))

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -133,6 +134,7 @@ def test_a_search_over_a_list_finds_the_sets_of_a_search_over_all(monkeypatch, l
         plain = hf.search(model, points, 0.0, 8, method)
         with monkeypatch.context() as patch:
             patch.setattr(shortlisting, "MANY", 500)
+            patch.setattr(shortlisting, "ENTRIES", 0)
             patch.setattr(shortlisting, "LEADERS", leaders)
             patch.setattr(shortlisting, "EACH", 4)
             few = hf.search(model, points, 0.0, 8, method)
@@ -153,6 +155,8 @@ def test_certificates_are_as_tight_with_a_list(monkeypatch) -> None:
     points = points_near(model, rng, 0.0, 60)
     plain = hf.certify(model, points, 0.0, 8)
     monkeypatch.setattr(shortlisting, "MANY", 500)
+    monkeypatch.setattr(shortlisting, "ENTRIES", 0)
+    monkeypatch.setattr(shortlisting, "LEADERS", 100)
     few = hf.certify(model, points, 0.0, 8)
     assert abs(few.tight - plain.tight) <= 0.005
     assert (few["certified"] == plain["certified"]).all()
@@ -164,13 +168,19 @@ def test_an_audit_of_many_rows_says_what_one_of_all_rows_says(monkeypatch) -> No
     found = hf.find_recourse(model, people, target=0.5, overshoot=0.02)
     plain = hf.audit(model, found, max_deletions=4, draws=4)
     monkeypatch.setattr(shortlisting, "MANY", 500)
-    few = hf.audit(model, found, max_deletions=4, draws=4)
+    monkeypatch.setattr(shortlisting, "ENTRIES", 0)
+    monkeypatch.setattr(shortlisting, "LEADERS", 100)
+    monkeypatch.setattr(shortlisting, "SAMPLED", 300)
+    few = hf.audit(model, found, max_deletions=4, draws=4, erasures=3)
+    assert few.plan.notes["looked at"]["one by one"] < 2500
+    assert few.likelihood is not None
     columns = ["predicted", "refitted", "frozen"]
     pd.testing.assert_frame_equal(few.curve[columns], plain.curve[columns])
     assert few.counts["rows"] == 2500
     assert few.critical["id"].tolist() == plain.critical["id"].tolist()
     assert [s.tolist() for s in few.plan.sets] == [s.tolist() for s in plain.plan.sets]
     assert (few.recourses["certified"] == plain.recourses["certified"]).all()
+    np.testing.assert_allclose(few.overshoots["cost"], plain.overshoots["cost"])
 
 
 def test_points_that_were_not_looked_at_are_bounded_by_their_lengths() -> None:
@@ -189,6 +199,7 @@ def test_points_that_were_not_looked_at_are_bounded_by_their_lengths() -> None:
 def test_promises_are_judged_by_the_whole_model(monkeypatch) -> None:
     model, rng = model_of(1, n=800)
     monkeypatch.setattr(shortlisting, "MANY", 100)
+    monkeypatch.setattr(shortlisting, "ENTRIES", 0)
     monkeypatch.setattr(shortlisting, "LEADERS", 20)
     monkeypatch.setattr(shortlisting, "SAMPLED", 50)
     points = points_near(model, rng, 0.0)
@@ -196,3 +207,13 @@ def test_promises_are_judged_by_the_whole_model(monkeypatch) -> None:
     assert few.rows.own < 800
     assert few.score_unit == model.score_unit
     assert shortlisting.shortlisted(few, judged(model, points, 0.0, "attack"), "row") is few
+
+
+def test_pipelines_that_do_more_than_scale_are_looked_at_whole(monkeypatch) -> None:
+    estimator = make_pipeline(StandardScaler(), PCA(2), Ridge())
+    model, rng = model_of(4, n=700, estimator=estimator)
+    monkeypatch.setattr(shortlisting, "MANY", 100)
+    monkeypatch.setattr(shortlisting, "ENTRIES", 0)
+    points = points_near(model, rng, 0.0)
+    assert shortlisting.shortlisted(model, judged(model, points, 0.0, "attack"), "row") is model
+    assert hf.search(model, points, 0.0, 2).max_deletions == 2

@@ -150,15 +150,18 @@ def audit(
         positive_number(name, abs(value) if name == "n_jobs" else value)
     if search == "random":
         raise HoldfastError("random erasures are shown beside every search: name another search")
-    of_cohorts = None if cohorts is None else cohort_rows(cohorts, model.rows.n)
+    of_cohorts = None if cohorts is None else cohort_rows(cohorts, model.many)
     draws, certify = (min(draws, QUICK_DRAWS), False) if quick else (draws, certify)
     tell: Progress = progress or (lambda stage, done, total: None)
     promises = judged(model, given, target, "attack", people)
     whose = None if groups is None else group_names(groups, len(promises))
     whole, model = model, shortlisted(model, promises, unit, tell)
     units = Units(model.rows, unit)
+    if model.in_passes is not None and (erasures is not None or cohorts is not None):
+        raise HoldfastError("erasures= and cohorts= are for tables that fit into memory")
+    of_all = units if model is whole else Units(whole.rows, unit)
     if erasures is not None:
-        refuse_too_many(int(erasures), units)
+        refuse_too_many(int(erasures), of_all)
     with one_blas_thread(small_matrices(model)):
         plan = _attack(
             model, promises, max_deletions, search, unit, rng, certify, quick, clock, tell
@@ -197,12 +200,13 @@ def audit(
             if joint is not None:
                 plan.upper = joint if plan.upper is None else np.fmin(plan.upper, joint)
             tell("certificates", 1, 1)
-        chance = None
+        chance, among_all, on_all = None, plan, refits
+        if model is not whole:
+            among_all, on_all = plan.among_all(whole), Refits(whole, refits.points, n_jobs, tell)
         if erasures is not None and clock.allows("what is likely"):
-            chance = likelihood(refits, units, plan, int(erasures), draws, rng, target)
+            chance = likelihood(on_all, of_all, among_all, int(erasures), draws, rng, target)
         by_group = None
         if of_cohorts is not None and clock.allows("cohorts"):
-            on_all = refits if model is whole else Refits(whole, refits.points, n_jobs, tell)
             by_group = cohort_table(on_all, of_cohorts, target, model.can.predicts)
         told = Explained.of(model, promises, plan, units, k, after, rng, clock, quick)
         overshoots = None
@@ -212,7 +216,7 @@ def audit(
             )
     return Audit(
         model=whole,
-        plan=plan if model is whole else plan.among_all(whole),
+        plan=among_all,
         curve=curve_table(plan, refitted, frozen, random, proof, target),
         critical=critical_table(model, plan, units, promises),
         recourses=recourse_table(model, promises, after, refits, proof, plan),

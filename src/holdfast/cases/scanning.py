@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import GammaRegressor, PoissonRegressor, TweedieRegressor
 
-from holdfast.algebra.rows import Positions
-from holdfast.cases.fitting import KINDS, Labels, labels_for, unfitted
+from holdfast.algebra.rows import Positions, TrainingRows
+from holdfast.cases.fitting import COUNTS, KINDS, Labels, labels_for, unfitted
 from holdfast.errors import HoldfastError
 from holdfast.models.fitting_blocks import fit_blocks
 from holdfast.models.hold import as_if_fitted
@@ -100,19 +100,21 @@ def fit(
             else f"kind must be one of {', '.join(BY_BLOCKS)}, got {kind!r}"
         )
     tell = progress or silent
-    gone = np.zeros(0, dtype=np.intp) if without is None else np.unique(without)
+    gone = np.zeros(0, dtype=np.intp)
+    if without is not None and len(without):
+        gone = np.sort(TrainingRows(table.rows).positions(np.unique(without)))
     if gone.size >= table.rows:
         raise HoldfastError("every row of the training table is left out: nothing to fit on")
     runs = engine_of(engine)
     looked = first_look(table, gone, runs, tell)
-    labels = _labels(kind, table, looked)
+    labels = _labels(kind, table, looked, table.rows - gone.size)
     problem = _posed(kind, labels, parameters)
     coded = _coded(table, labels, looked[2])
     if table.key is not None and index is None:
         index = index_of(table, runs, tell)
     recipe = recipe_for(table, coded, looked, True, gone, runs, tell)
     model = fit_blocks(recipe, runs, problem, index, tell, random_state)
-    model.label_moments = looked[3]
+    model.label_moments = looked[3].rounded()
     return model
 
 
@@ -123,7 +125,7 @@ def index_of(table: Scan, runs: Any, tell: Any) -> IdIndex:
     return IdIndex.of(table, str(table.key), table.subject is None, runs, tell)
 
 
-def _labels(kind: str, scan: Scan, looked: Any) -> Labels:
+def _labels(kind: str, scan: Scan, looked: Any, rows: int) -> Labels:
     """How the labels are to be taken, by the different ones there are."""
     different, numbers = looked[2], looked[3]
     values: Any = list(different)
@@ -133,13 +135,20 @@ def _labels(kind: str, scan: Scan, looked: Any) -> Labels:
             f"a {kind} model tells two classes apart, and the label {scan.label!r} has more than "
             f"{LABELS:,} different values"
         )
-    if (len(different) > 2 and numbers.count[0] == scan.rows) or len(different) > LABELS:
+    if (len(different) > 2 and numbers.count[0] == rows) or len(different) > LABELS:
         column = pd.to_numeric(column, errors="coerce")
         if column.isna().any():
             raise HoldfastError(
                 f"the label {scan.label!r} has texts and numbers: two classes or numbers are wanted"
             )
-    return labels_for(kind, column, scan.favourable)
+    found = labels_for(kind, column, scan.favourable)
+    if kind in COUNTS and (numbers.least[0] < 0 or (kind == "gamma" and numbers.least[0] <= 0)):
+        wanted = "above 0" if kind == "gamma" else "0 or more"
+        raise HoldfastError(
+            f"a {kind} model predicts amounts, and the label {scan.label!r} has some that are not "
+            f"{wanted}"
+        )
+    return found
 
 
 def _coded(scan: Scan, labels: Labels, different: Any) -> Labelled:

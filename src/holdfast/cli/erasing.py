@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,9 @@ def _write_impact(
         out.file(settings.save_model, lambda place: save_model(estimator, place), mode)
     updated = found.updated
     if settings.emit is not None and isinstance(updated, ScannedModel):
-        out.file(settings.emit, lambda place: write_rest(updated.recipe.scan, rows, place), mode)
+        scan, to = updated.recipe.scan, settings.emit.suffix
+        write = partial(write_rest, scan, rows, suffix=to, delimiter=settings.delimiter)
+        out.file(settings.emit, write, mode)
     elif settings.emit is not None:
         out.file(settings.emit, lambda place: _emit(settings, rows, place), mode)
     honoured = settings.emit is not None or settings.save_model is not None

@@ -22,15 +22,19 @@ from holdfast.models.smooth import SmoothLinearCore
 
 @dataclass(frozen=True)
 class Standing:
-    """Rows ``a`` (s, p) and ``b`` (s,) of a least squares problem that stand for others."""
+    """Rows ``a`` (s, p) and ``b`` (s,) of a least squares problem that stand for others.
+
+    ``labels`` (s,) are of the classes those others have; ``None``: there are none.
+    """
 
     a: Array
     b: Array
+    labels: Array | None = None
 
     @classmethod
-    def of(cls, triangle: Array, width: int) -> Standing:
+    def of(cls, triangle: Array, width: int, labels: Array | None = None) -> Standing:
         """From the triangle of ``[a, …, b]``: its first ``width`` columns, and its last."""
-        return cls(triangle[:, :width], triangle[:, -1])
+        return cls(triangle[:, :width], triangle[:, -1], labels)
 
     def __len__(self) -> int:
         return len(self.b)
@@ -38,13 +42,17 @@ class Standing:
     def beside(self, data: Training) -> Training:
         """Data with as many rows more at the end, whose features do not matter."""
         more, old = len(self), data.rows
-        labels = np.arange(more) % 2
+        labels = np.zeros(more) if self.labels is None else self.labels
+        weights = old.weights
+        if old.classes is not None or weights is not None:  # nobody keeps a class alive for nobody
+            there = np.ones(more) if self.labels is not None else np.zeros(more)
+            weights = np.append(np.ones(old.n) if weights is None else weights, there)
         rows = replace(
             old,
             n=old.n + more,
             subjects=None if old.subjects is None else np.append(old.subjects, [None] * more),
-            classes=None if old.classes is None else np.append(old.classes, labels),
-            weights=None if old.weights is None else np.append(old.weights, np.ones(more)),
+            classes=None if old.classes is None else np.append(old.classes, labels.astype(np.intp)),
+            weights=weights,
             standing=more,
         )
         return Training(

@@ -7,12 +7,14 @@ coordinates in which those are the identity.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
+from holdfast.algebra.deletions import FLOOR
 from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import HoldfastError
 from holdfast.models.passes import Gathered, Sloping, folded
@@ -59,7 +61,10 @@ class BySums:
             return self._least_norm(stacked, at, B)
         rows = np.hstack([self.gathered.phi[at], self.gathered.gaps[at]]) @ B
         U = linalg.solve_triangular(R, rows.T, trans="T").T
-        found = linalg.solve(np.eye(width) - U.T @ U, t - U.T @ self.gathered.y[at], assume_a="pos")
+        left = np.eye(width) - U.T @ U
+        if linalg.eigvalsh(left)[0] < FLOOR:  # some of them alone determine a direction
+            return self._least_norm(stacked, at, B)
+        found = linalg.solve(left, t - U.T @ self.gathered.y[at], assume_a="pos")
         theta: Array = linalg.solve_triangular(R, found)
         return theta
 
@@ -98,7 +103,7 @@ class BySums:
             penalty = self.model.problem.penalty(width, recipe.rows)
             left = B.T @ (hessian - rows[:, :-1].T @ rows[:, :-1]) @ B
             left[np.diag_indices_from(left)] += penalty
-            factors.append((linalg.cho_factor(left), penalty))
+            factors.append((_inverse(left), penalty))
             wide = np.hstack([self.gathered.phi[at], self.gathered.gaps[at]])
             wides.append(wide)
             # where the old weights are in the new units, then one step by the sums
@@ -109,7 +114,7 @@ class BySums:
                 self.model.problem.penalty(width, self.model.many) * self.model.theta
             )
             gradient = B.T @ (own + moved - slopes) + penalty * theta
-            thetas.append(theta - linalg.cho_solve(factors[-1][0], gradient))
+            thetas.append(theta - factors[-1][0](gradient))
         if not look:
             return thetas
         for turn in range(_STEPS):
@@ -123,14 +128,26 @@ class BySums:
                 gradient = B.T @ (slopes[:, k] - wide.T @ loss.slopes(z, y)) + penalty * thetas[k]
                 if work.curved:  # too far for one Hessian
                     own = (wide * loss.curvatures(z, y)[:, None]).T @ wide
-                    factor = linalg.cho_factor(B.T @ (curves[k] - own) @ B + np.diag(penalty))
-                step = linalg.cho_solve(factor, gradient)
+                    factor = _inverse(B.T @ (curves[k] - own) @ B + np.diag(penalty))
+                step = factor(gradient)
                 thetas[k] = thetas[k] - step
                 size = float(np.abs(self.model.triangle[:, :-1] @ (B @ step)).max())
                 moved_most = max(moved_most, size / np.sqrt(self.model.many))
             if moved_most <= _STANDSTILL:
                 return thetas
         raise HoldfastError("a refit without some rows does not come to rest")
+
+
+def _inverse(matrix: Array) -> Callable[[Array], Array]:
+    """Solves with a symmetric matrix; of least norm where it is singular."""
+    try:
+        factor = linalg.cho_factor(matrix)
+        if np.abs(np.diag(factor[0])).min() > 1e-7 * np.abs(np.diag(factor[0])).max():
+            return lambda right: np.asarray(linalg.cho_solve(factor, right))
+    except linalg.LinAlgError:
+        pass
+    inverse = np.linalg.pinv(matrix, rcond=1e-12, hermitian=True)
+    return lambda right: np.asarray(inverse @ right)
 
 
 def taken_off(triangle: Array, rows: Array) -> Array | None:

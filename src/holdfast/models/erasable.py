@@ -226,6 +226,11 @@ class ErasableModel:
         return self.rows.n
 
     @property
+    def of_all(self) -> ErasableModel:
+        """The model of all rows: itself, but for one that is a list of some of them."""
+        return self
+
+    @property
     def people(self) -> int:
         """How many people own training rows that are not all here; 0 where they are."""
         return 0

@@ -114,14 +114,18 @@ def write_hold(model: ScannedModel, place: Path) -> None:
         "missing": found.gaps,
         "scored": found.scored,
         "held_out": model.held_out,
+        "labels": np.array([found.labels]),
     }
     for name in Moments.__dataclass_fields__:
         arrays[f"moments.{name}"] = getattr(recipe.moments, name)
         arrays[f"label.{name}"] = getattr(model.label_moments, name)
+    arrays["label.count"] = np.array([float(model.many)])
     for number, (values, _) in enumerate(recipe.near):
         arrays[f"near.{number}"] = values
-    if model.index is not None:
-        arrays["hashes"], arrays["places"] = model.index.hashes, model.index.places
+    if model.index is not None:  # of those who are there still
+        erased = np.setdiff1d(recipe.gone, model.held_out)
+        left = ~np.isin(model.index.places, erased)
+        arrays["hashes"], arrays["places"] = model.index.hashes[left], model.index.places[left]
     arrays["sample"] = model.table[scan.numbers].to_numpy(dtype=float)
     words = [*scan.texts, *(name for name in (scan.id, scan.subject) if name is not None)]
     about["sample"] = json.loads(model.table[words].to_json(orient="split", index=False))
@@ -225,6 +229,7 @@ def _made(about: Any, arrays: Any, engine: Any) -> ScannedModel:
         np.inf,
         0.0,
         arrays["scored"],
+        float(arrays["labels"][0]),
         [_sample(about["sample"], arrays["sample"], scan)],
     )
     index = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv as csv_lines
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,6 +73,34 @@ class Moments:
             np.maximum(self.most, other.most),
         )
 
+    def rounded(self) -> Moments:
+        """With the least and the most rounded outward: they are nobody's own value."""
+        width = np.maximum(self.most - self.least, 1e-300)
+        step = 10.0 ** (np.floor(np.log10(width)) - 1.0)
+        with np.errstate(invalid="ignore", over="ignore"):
+            least, most = np.floor(self.least / step) * step, np.ceil(self.most / step) * step
+        same = self.most == self.least  # shared by everybody
+        return Moments(
+            self.count,
+            self.mean,
+            self.squares,
+            np.where(same, self.least, np.minimum(least, self.least)),
+            np.where(same, self.most, np.maximum(most, self.most)),
+        )
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The work of working out moments of some columns, without some rows."""
+
+    scan: Scan
+    columns: list[str]
+    gone: Positions
+
+    def __call__(self, part: RowGroup) -> Moments:
+        table = still_there(self.scan.read(part, self.columns), part, self.gone)
+        return Moments.of([table[name].to_numpy() for name in self.columns])
+
 
 @dataclass(frozen=True)
 class Looking:
@@ -104,6 +133,8 @@ class Looking:
             dict.fromkeys(pc.unique(label.slice(0, len(label))).to_pylist()[: LABELS + 1], 1)
         )
         numbers = pd.to_numeric(pd.Series(label.to_pandas()), errors="coerce").to_numpy(dtype=float)
+        if np.isinf(numbers).any():
+            raise HoldfastError(f"{part}: the label {scan.label!r} has an infinite number")
         return Moments.of(columns), words, different, Moments.of([numbers])
 
 
@@ -126,7 +157,7 @@ def first_look(
     moments = found[0]
     for place in np.flatnonzero(moments.count == 0).tolist():
         raise HoldfastError(f"the column {scan.numbers[place]!r} is empty: leave it out")
-    return found
+    return moments.rounded(), found[1], found[2], found[3]
 
 
 def median_of(values: Array, first: int, many: int) -> float:
@@ -235,19 +266,48 @@ def still_there(table: Any, part: RowGroup, gone: Positions) -> Any:
     return table.filter(mask)
 
 
-def write_rest(scan: Scan, gone: Positions, place: Any) -> None:
-    """The files without some rows, as one Parquet file, cells as they were."""
-    from pyarrow import parquet
+def write_rest(scan: Scan, gone: Positions, place: Any, suffix: str, delimiter: str) -> None:
+    """The files without some rows as one file, Parquet or CSV by its suffix, cells as they were."""
+    sources = dict.fromkeys(part.source for part in scan.parts)
+    if suffix.lower() == ".csv" and all(name.lower().endswith(".csv") for name in sources):
+        _copy_lines(scan, gone, place, delimiter)
+        return
+    from pyarrow import csv, parquet
 
     writer: Any = None
     try:
         for part in scan.parts:
             with parquet.ParquetFile(part.file) as file:
                 table = still_there(file.read_row_group(part.group), part, gone)
-            if writer is None:
+            if writer is None and suffix.lower() == ".csv":
+                options = csv.WriteOptions(delimiter=delimiter)
+                writer = csv.CSVWriter(place, table.schema, write_options=options)
+            elif writer is None:
                 writer = parquet.ParquetWriter(place, table.schema)
             if len(table):
                 writer.write_table(table.cast(writer.schema))
     finally:
         if writer is not None:
             writer.close()
+
+
+def _copy_lines(scan: Scan, gone: Positions, place: Any, delimiter: str) -> None:
+    """Lines of CSV files, without those of some rows, under one header."""
+    went = set(gone.tolist())
+    row, header = 0, None
+    with open(place, "w", encoding="utf-8", newline="") as out:
+        writer = csv_lines.writer(out, delimiter=delimiter, lineterminator="\n")
+        for source in dict.fromkeys(part.source for part in scan.parts):
+            with open(source, encoding="utf-8-sig", newline="") as lines:
+                reader = csv_lines.reader(lines, delimiter=delimiter)
+                first = next(reader)
+                if header is None:
+                    header = first
+                    writer.writerow(header)
+                order = [first.index(name) for name in header]
+                for cells in reader:
+                    if not cells:  # a blank line is no row
+                        continue
+                    if row not in went:
+                        writer.writerow([cells[at] for at in order])
+                    row += 1

@@ -164,6 +164,8 @@ class Gathered:
         The sum of all losses, for losses that are not squared.
     scored : tuple of float
         The weight of all rows, and the sums of their scores and squared scores.
+    labels : float
+        The sum of the labels of all rows but those.
     frames : list
         Those rows as they are in the files, where that was asked for.
     """
@@ -177,6 +179,7 @@ class Gathered:
     longest: float
     value: float
     scored: Array
+    labels: float = 0.0
     frames: list[Any] = field(default_factory=list, repr=False)
 
 
@@ -202,7 +205,7 @@ class Gathering:
         triangle: Array | None = None
         kept: list[tuple[Array, ...]] = []
         frames: list[Any] = []
-        largest, sums = np.zeros(4), np.zeros(4)
+        largest, sums = np.zeros(4), np.zeros(5)
         for part in source.each(self, stage):
             if part is None:
                 continue
@@ -223,6 +226,7 @@ class Gathering:
             float(largest[3]),
             float(sums[3]),
             sums[:3],
+            float(sums[4]),
             frames,
         )
 
@@ -230,7 +234,7 @@ class Gathering:
         triangle: Array | None = None
         kept: list[tuple[Array, ...]] = []
         frames: list[Any] = []
-        largest, sums = np.zeros(4), np.zeros(4)
+        largest, sums = np.zeros(4), np.zeros(5)
         for batch in batches:
             own = self._own(batch)
             weights = np.ones(len(batch.y)) if batch.weights is None else batch.weights
@@ -249,6 +253,7 @@ class Gathering:
                 sums[:3] += weights.sum(), weights @ z, weights @ z**2
             if self.linearised.theta is not None:
                 sums[3] += self.linearised.value(batch)
+            sums[4] += weights @ batch.y - weights[own] @ batch.y[own]
             if own.size:
                 a[own] = 0.0
             stacked = a if triangle is None else np.vstack([triangle, a])

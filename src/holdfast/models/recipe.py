@@ -243,43 +243,64 @@ def recipe_for(
     )
 
 
-def refilled(recipe: Recipe, X: Array, names: Positions) -> Recipe:
-    """The recipe fitted without some rows, whose raw numbers are given: no pass is needed."""
-    moments, rows = recipe.moments, recipe.rows - len(X)
+#: what is left of a column's squares, as a share, below which they are worked out anew
+_CANCELS = 1e-10
+
+#: moments and values around medians of some columns, without some rows
+Anew = Callable[[list[str], Positions], tuple[Moments, list[tuple[Array, int]]]]
+
+
+def refilled(recipe: Recipe, X: Array, names: Positions, anew: Anew) -> Recipe:
+    """The recipe fitted without some rows, whose raw numbers are given.
+
+    No pass is needed, but where next to nothing is left of a column's spread, or its median lies
+    beyond the values that are known: ``anew`` looks at those columns again.
+    """
     if not len(X):
         return recipe
+    moments, rows = recipe.moments, recipe.rows - len(X)
     gone = Moments.of(list(X.T))
     count = moments.count - gone.count
-    safe = np.maximum(count, 1.0)
-    mean = (moments.mean * moments.count - gone.mean * gone.count) / safe
-    apart = gone.mean - mean
-    squares = moments.squares - gone.squares - apart**2 * count * gone.count / moments.count
-    left = replace(moments, count=count, mean=mean, squares=np.maximum(squares, 0.0))
-    fills, near = mean.copy(), []
-    for (values, first), place in zip(recipe.near, recipe.gaps.tolist(), strict=True):
+    mean = (moments.mean * moments.count - gone.mean * gone.count) / np.maximum(count, 1.0)
+    apart = (gone.mean - mean) ** 2 * count * gone.count / np.maximum(moments.count, 1.0)
+    squares = moments.squares - gone.squares - apart
+    near = dict(zip(recipe.gaps.tolist(), recipe.near, strict=True))
+    lost = set(np.flatnonzero(squares < _CANCELS * moments.squares).tolist())
+    for place, (values, first) in list(near.items()):
         column = X[:, place]
         known = np.sort(column[~np.isnan(column)])
-        before = int(np.sum(known < values[0]))
-        kept = _less(values, known)
-        start = first - before
-        if not 0 <= (int(count[place]) - 1) // 2 - start <= len(kept) - 2:
+        kept, start = _less(values, known), first - int(np.sum(known < values[0]))
+        ends = ((int(count[place]) - 1) // 2 - start, int(count[place]) // 2 - start)
+        near[place] = (kept, start)
+        if not (ends[0] >= 0 and ends[1] < len(kept)):
+            lost.add(place)
+    if lost:
+        some = sorted(lost)
+        found, around = anew(
+            [recipe.scan.numbers[place] for place in some], np.union1d(recipe.gone, names)
+        )
+        count[some], mean[some], squares[some] = found.count, found.mean, found.squares
+        near.update({p: w for p, w in zip(some, around, strict=True) if p in near})
+    fills = recipe.fills.copy()
+    for place, (values, first) in near.items():
+        if count[place] == 0:
             raise HoldfastError(
-                "so many rows go that a median has to be found anew: fit the model on what is left"
+                f"without these rows the column {recipe.scan.numbers[place]!r} is empty: there is "
+                "nothing to fill its gaps with"
             )
-        near.append((kept, start))
-        fills[place] = median_of(kept, start, int(count[place]))
+        fills[place] = median_of(values, first, int(count[place]))
     missing = rows - count
-    whole_mean = (mean * count + fills * missing) / rows
-    whole = left.squares + (mean - fills) ** 2 * count * missing / rows
-    deviation = np.sqrt(whole / rows)
-    constant = deviation <= 10 * np.finfo(float).eps * np.abs(whole_mean)
+    whole = (mean * count + fills * missing) / rows
+    spread = np.maximum(squares, 0.0) + (mean - fills) ** 2 * count * missing / rows
+    deviation = np.sqrt(spread / rows)
+    constant = deviation <= 10 * np.finfo(float).eps * np.abs(whole)
     return replace(
         recipe,
-        fills=np.where(count < rows, fills, recipe.fills),
-        means=whole_mean,
+        fills=fills,
+        means=whole,
         scales=np.where(constant, 1.0, deviation),
-        moments=left,
-        near=near,
+        moments=replace(moments, count=count, mean=mean, squares=np.maximum(squares, 0.0)),
+        near=list(near.values()),
         gone=np.union1d(recipe.gone, names),
     )
 

@@ -9,6 +9,7 @@ pass over the files confirms it.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -27,7 +28,7 @@ from holdfast.models.by_sums import BySums, taken_off
 from holdfast.models.core import Training
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.ids import IdIndex
-from holdfast.models.looking import median_of, medians
+from holdfast.models.looking import Counting, Moments, median_of, medians
 from holdfast.models.passes import Batch, Gathered, Gathering, Linearised, folded
 from holdfast.models.posed import Posed
 from holdfast.models.preprocessing import Preprocessing
@@ -103,7 +104,7 @@ class ScannedList(Shortlist):
             )
         Z = np.ascontiguousarray(found.phi[:, 1:])
         data = Training(Z, found.y, np.ones(len(Z)), rows, self.sign)
-        standing = Standing.of(found.triangle, width)
+        standing = Standing.of(found.triangle, width, self._labels_outside(found))
         last = self.estimator[-1]
         if problem.squared:
             self.core = AnchoredLinear(last, data, standing, np.zeros(width - 1))
@@ -113,6 +114,17 @@ class ScannedList(Shortlist):
             smooth.longest = found.longest
             self.core = smooth
         self.rows = self.core.rows
+
+    def _labels_outside(self, found: Gathered) -> Array | None:
+        """A class for every row that stands for others, one they have; ``None``: there are none."""
+        many = self.recipe.rows - len(found.y)
+        if many <= 0:
+            return None
+        good = round(found.labels)
+        size = len(found.triangle)
+        if 0 < good < many:
+            return (np.arange(size) % 2).astype(np.float64)
+        return np.full(size, float(good > 0))
 
     def _fitted(self) -> Any:
         """The estimator with the parameters of the fit."""
@@ -276,10 +288,16 @@ class ScannedModel(ScannedList):
         scan = self.recipe.scan
         if self.problem.classes or self.recipe.labels.good:
             return float(np.median(self.y))
-        found = medians(
-            scan, [scan.label], self.label_moments, self.recipe.gone, self.engine, silent
-        )
+        left = replace(self.label_moments, count=np.array([float(self.many)]))
+        found = medians(scan, [scan.label], left, self.recipe.gone, self.engine, silent)
         return median_of(*found[0], self.many)
+
+    def as_list(self) -> ScannedList:
+        """The sample as a list of rows, numbered as such."""
+        made = ScannedList.__new__(ScannedList)
+        made.__dict__.update(self.__dict__)
+        made.whole = self
+        return made
 
     def source(self, tell: Tell | None = None, carry: bool = False) -> Blocks:
         """All rows, for one pass or more."""
@@ -366,7 +384,12 @@ class ScannedModel(ScannedList):
             Whether to read all rows again: one pass for all sets together, a few for losses that
             are not squared. Else sums that are in memory say it.
         """
-        found = self.refits(sets, refit_preprocessing, look, beside)
+        fine, names = [], [np.sort(np.asarray(rows, dtype=np.intp)) for rows in sets]
+        for place, rows in enumerate(names):
+            with contextlib.suppress(SingularDeletionError):
+                self.refuse_if_too_much(rows, beside)
+                fine.append(place)
+        found = self.refits([names[place] for place in fine], refit_preprocessing, look, beside)
         queries = self.queries(points)
         phi = np.column_stack([np.ones(len(queries)), self.features(queries)])
         gaps = np.zeros((len(phi), self.recipe.gaps.size))
@@ -374,7 +397,40 @@ class ScannedModel(ScannedList):
             name = self.recipe.scan.numbers[column]
             gaps[:, place] = queries[name].isna().to_numpy()
         wide = np.hstack([phi, gaps])
-        return np.stack([wide @ (B @ theta) for _, B, theta in found])
+        scores = np.full((len(sets), len(wide)), np.nan)
+        for place, (_, B, theta) in zip(fine, found, strict=True):
+            scores[place] = wide @ (B @ theta)
+        return scores
+
+    def refuse_if_too_much(self, rows: Positions, beside: ScannedList | None = None) -> None:
+        """Raise where nothing, or nothing of a class, would be left."""
+        if len(rows) >= self.many:
+            raise SingularDeletionError("all rows would be deleted: nothing is left to fit", rows)
+        if not self.problem.classes or len(rows) < min(self._classes):
+            return
+        good = int(self.gathered(rows, False, beside).y.sum())
+        if good >= self._classes[1] or len(rows) - good >= self._classes[0]:
+            raise SingularDeletionError(
+                "deleting these rows would leave no training row of one of the two classes: there "
+                "is no classifier without them",
+                rows,
+            )
+
+    def _anew(self, columns: list[str], gone: Positions) -> tuple[Moments, list[Any]]:
+        """Moments and values around the medians of some columns, without some rows: passes."""
+        moments: Moments | None = None
+        work = Counting(self.recipe.scan, columns, gone)
+        for part in self.engine.map(work, self.recipe.scan.parts):
+            moments = part if moments is None else moments.plus(part)
+        assert moments is not None
+        scan = self.recipe.scan
+        return moments, medians(scan, columns, moments, gone, self.engine, silent)
+
+    @cached_property
+    def _classes(self) -> tuple[int, int]:
+        """How many rows there are of either class."""
+        good = round(self.found.labels + float(self.found.y.sum()))
+        return self.many - good, good
 
     def refits(
         self,
@@ -395,11 +451,9 @@ class ScannedModel(ScannedList):
         places = [np.searchsorted(union, rows) for rows in named]
         new = []
         for rows, at in zip(named, places, strict=True):
-            if len(rows) >= self.many:
-                raise SingularDeletionError("all rows would be deleted: nothing is left", rows)
             recipe = replace(self.recipe, gone=np.union1d(self.recipe.gone, rows))
             if refit_preprocessing:
-                recipe = refilled(self.recipe, X[at], rows)
+                recipe = refilled(self.recipe, X[at], rows, self._anew)
             new.append((recipe, between(self.recipe, recipe)))
         work = BySums(self, gathered)
         if not self.problem.squared:
@@ -437,6 +491,7 @@ class ScannedModel(ScannedList):
         names = self.positions(rows, subjects)
         if not names.size:
             return self
+        self.refuse_if_too_much(names, beside)
         look = look or not self.problem.squared
         recipe, B, theta = self.refits([names], refit_preprocessing, look, beside)[0]
         mine = self.rows.names
@@ -542,7 +597,7 @@ class ScannedDeletions:
     def __init__(self, model: ScannedModel, Q: Any, of: str, method: str | None, kept: str):
         self._model, self._Q, self._of = model, Q, of
         self._method, self._kept = method, kept
-        inner: Any = Shortlist.deletions(model, Q, of, method, kept)
+        inner: Any = model.as_list().deletions(Q, of, method, kept)
         self.shape, self.exact, self._inner = inner.shape, inner.exact, inner
 
     def effect(self, rows: Any = None, *, subjects: Any = None) -> Array:
@@ -552,6 +607,7 @@ class ScannedDeletions:
     def effect_at(self, names: Positions) -> Array:
         """The same for numbers of rows already checked."""
         model = self._model
+        model.refuse_if_too_much(names)
         mine = model.rows.names
         assert mine is not None
         if np.isin(names, mine).all():

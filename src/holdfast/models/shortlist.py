@@ -97,6 +97,11 @@ class Shortlist(ErasableModel):
         return self.__dict__["_scales"]
 
     @property
+    def of_all(self) -> ErasableModel:
+        found: ErasableModel = self.whole
+        return found
+
+    @property
     def many(self) -> int:
         return self.rows.own + self.outside.rows
 
@@ -185,7 +190,8 @@ def shortlist(
     made.sample_weight = None if whole.sample_weight is None else weights
     made._oriented = whole._oriented[names]
     data = Training(whole.features(made.X), made._oriented, weights, rows, whole.sign)
-    standing = Standing.of(found.triangle, len(core.theta))
+    both = (np.arange(len(found.triangle)) % 2).astype(np.float64)
+    standing = Standing.of(found.triangle, len(core.theta), both)
     made.core = AnchoredLinear(final_step(whole.estimator), data, standing, core.centre)
     made.rows = made.core.rows
     return made

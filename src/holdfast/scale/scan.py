@@ -118,9 +118,9 @@ class Scan:
         fields = []
         for name in wanted:
             kind = found.field(name).type
-            if name in self.numbers:
+            if name in self.numbers or pa.types.is_decimal(kind):
                 kind = pa.float64()
-            elif name in self.texts or pa.types.is_dictionary(kind):
+            elif name in self.texts or pa.types.is_dictionary(kind) or _kind(kind) == "text":
                 kind = pa.string()
             fields.append(pa.field(name, kind))
         return pa.schema(fields)
@@ -222,6 +222,14 @@ def scan(
     for name in (label, id, subject, *drop, *text):
         if name is not None and name not in kinds:
             raise HoldfastError(f"{first!r} has no column {name!r}{near_name(name, list(kinds))}")
+    for name in (id, subject):
+        if name is not None and kinds[name] not in ("text", "number"):
+            raise HoldfastError(
+                f"{first!r}: the ids in {name!r} are of type {kinds[name]}: text or whole numbers "
+                "are wanted"
+            )
+    if id is not None and id == subject:
+        raise HoldfastError(f"{id!r} cannot name rows and people at once: say ⟦id⟧ or ⟦subject⟧")
     for name, kind in kinds.items():
         if name not in apart and kind not in ("number", "text", "empty"):
             raise HoldfastError(
@@ -239,6 +247,8 @@ def scan(
 
 def found_files(paths: Any) -> list[Path]:
     """The files meant by paths, patterns and folders, in the order of their names."""
+    if not isinstance(paths, str | Path | list | tuple):
+        raise HoldfastError(f"paths must be a path, a pattern or several, got {paths!r}")
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     found: list[Path] = []
     for item in given:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from holdfast.cells import MISSING_WORDS
 from holdfast.errors import HoldfastError
 
 #: how folders of spilled blocks are named; the number is the process that made them
@@ -95,31 +96,46 @@ def csv_as_parquet(
     )
     block = 0
     names: list[str] = []
+    empty: list[str] = []
+    # what stands for a missing number; in a column of text these are words like any other
+    words = sorted({word for m in MISSING_WORDS for word in (m, m.upper(), m.title())} | {"NaN"})
     try:
         with csv.open_csv(
             source,
             reading,
             parsing,
-            csv.ConvertOptions(decimal_point=decimal, strings_can_be_null=True),
+            csv.ConvertOptions(decimal_point=decimal, null_values=words),
         ) as opened:
             names = list(opened.schema.names)
             kinds = {f.name: _read_as(f.name, f.type, codes) for f in opened.schema}
+            empty = [f.name for f in opened.schema if pa.types.is_null(f.type)]
         made = spill.file()
-        options = csv.ConvertOptions(
-            column_types=kinds, decimal_point=decimal, strings_can_be_null=True
-        )
+        options = csv.ConvertOptions(column_types=kinds, decimal_point=decimal, null_values=words)
         with (
             csv.open_csv(source, reading, parsing, options) as opened,
             parquet.ParquetWriter(made, opened.schema, compression="lz4") as writer,
         ):
             for batch in opened:
                 if batch.num_rows:
-                    writer.write_table(pa.Table.from_batches([batch]))
+                    writer.write_table(_gaps_in_texts(pa.Table.from_batches([batch])))
                 block += 1
         made.chmod(0o600)
         return made
     except pa.ArrowException as failure:
-        raise HoldfastError(_what_is_wrong(source, failure, block, names, bad)) from None
+        raise HoldfastError(_what_is_wrong(source, failure, block, names, bad, empty)) from None
+
+
+def _gaps_in_texts(table: Any) -> Any:
+    """A table whose texts without a letter are missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            column = table.column(place)
+            blank = pc.equal(column, "")
+            table = table.set_column(place, field, pc.if_else(blank, None, column))
+    return table
 
 
 def _read_as(name: str, kind: Any, codes: set[str]) -> Any:
@@ -129,15 +145,24 @@ def _read_as(name: str, kind: Any, codes: set[str]) -> Any:
     return pa.float64() if number and name not in codes else pa.string()
 
 
-def _what_is_wrong(source: Path, failure: Any, block: int, names: list[str], bad: list[int]) -> str:
+def _what_is_wrong(
+    source: Path, failure: Any, block: int, names: list[str], bad: list[int], empty: list[str]
+) -> str:
     """In words, without a cell of the file: it may be personal."""
     where = f"{str(source)!r}, block {block}"
     said = str(failure)
     if bad:
         return f"{where}: row {bad[0]} has another number of cells than the header"
+    if "UTF8" in said:
+        return f"{where}: it is not UTF-8: save it as such"
     if "conversion error" in said and "#" in said:
         number = said.split("#", 1)[1].split(":", 1)[0].strip()
         name = names[int(number)] if number.isdigit() and int(number) < len(names) else number
+        if name in empty:
+            return (
+                f"{where}: the column {name!r} is empty in the first block and has a text here: "
+                "say that it is text (⟦text⟧)"
+            )
         return (
             f"{where}: the column {name!r} has numbers in the first block and a text here: correct "
             "it, or say that it is text (⟦text⟧)"

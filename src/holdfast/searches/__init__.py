@@ -42,6 +42,10 @@ METHODS: dict[str, Method] = {
 }
 
 
+#: searches that look at a list of rows where there are very many: they choose who does most
+LISTED = ("best", "greedy", "greedy-count", "greedy-soft", "influence")
+
+
 def search(
     model: ErasableModel,
     given: Any,
@@ -121,7 +125,9 @@ def search(
     if threads is not None and (not isinstance(threads, int) or threads < 1):
         raise HoldfastError(f"threads must be a whole number from 1, got {threads!r}")
     promises = judged(model, given, finite_score(target), "attack", people)
-    whole, model = model, shortlisted(model, promises, unit)
+    whole = model
+    if model.in_passes is not None or (objective == "outcome" and method in LISTED):
+        model = shortlisted(model, promises, unit)
     units = Units(model.rows, unit)
     budget = budget_of(max_deletions, len(units), unit)
     found_by, name = _method(method, model)

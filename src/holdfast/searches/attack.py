@@ -477,7 +477,7 @@ def attack_on(
         kind = ScreenedAttack if screens else RefittingAttack
         return kind(other, some, promises.target, its, objective, threads, leaders or 8)
 
-    if objective == "outcome":
+    if objective == "outcome" and model.in_passes is None:
         from holdfast.searches.acting import acting_units
         from holdfast.searches.whole import WholeAttack
 

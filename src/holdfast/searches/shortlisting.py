@@ -25,6 +25,9 @@ from holdfast.searches.greedy import TEMPERATURES, median_margin
 #: rows kept for every recourse, and for all together, at most; and by every other way
 EACH, TOGETHER, LEADERS = 256, 8_000, 1024
 
+#: rows times recourses up to which all rows are looked at: a joint ceiling can be proven there
+ENTRIES = 4_000_000
+
 #: rows taken onto the list for a step at which one outside does more
 AGAIN = 64
 
@@ -48,7 +51,9 @@ def shortlisted(
         return model
     if not isinstance(model, Shortlist):
         plain = model.can.form == "linear" and not model.can.chooses and model.cutoff is None
-        if not plain or unit != "row" or model.rows.n <= MANY or _weighs_classes(model):
+        plain &= model.preprocessing is None or model.scales is not None
+        few = model.rows.n <= MANY or model.rows.n * promises.kept.size <= ENTRIES
+        if not plain or unit != "row" or few or _weighs_classes(model):
             return model
     Z, rows = model.features(promises.kept_points), Rows.of(model, tell)
     work = rows.screening(promises.margins, promises.margins, Z, EACH)
