@@ -201,18 +201,19 @@ def scan(
     spill = None
     parts: list[RowGroup] = []
     kinds: dict[str, str] = {}
-    first, before = "", ""
+    first = ""
     codes = {name for name in (id, subject, *text) if name is not None}
     for source in files:
         file = source
         if not is_parquet(source):
             spill = spill or Spill()
             with spill.kept_on_success():
-                file = csv_as_parquet(source, spill, codes, delimiter, decimal)
+                words = {name for name, kind in kinds.items() if kind == "text"}
+                file = csv_as_parquet(source, spill, codes | words, delimiter, decimal)
         found, groups = _looked_at(file, source)
         if not kinds:
             kinds, first = dict(found), str(source)
-        before = _agreed(kinds, found, str(source), first) or before
+        _refuse_others(kinds, found, str(source), first, drop)
         start = parts[-1].first + parts[-1].rows if parts else 0
         for group, rows in groups:
             where = str(Path(file).absolute())  # workers may stand elsewhere
@@ -323,7 +324,9 @@ def _kind(kind: Any) -> str:
     return str(kind)
 
 
-def _agreed(kinds: dict[str, str], found: dict[str, str], source: str, first: str) -> str:
+def _refuse_others(
+    kinds: dict[str, str], found: dict[str, str], source: str, first: str, drop: Sequence[str]
+) -> None:
     """Refuse a file whose columns are not those of the first; an empty column takes any kind."""
     missing = [name for name in kinds if name not in found]
     extra = [name for name in found if name not in kinds]
@@ -335,12 +338,11 @@ def _agreed(kinds: dict[str, str], found: dict[str, str], source: str, first: st
     for name, kind in found.items():
         if kinds[name] == "empty":
             kinds[name] = kind
-        elif kind not in ("empty", kinds[name]):
+        elif kind not in ("empty", kinds[name]) and name not in drop:
             raise HoldfastError(
                 f"{source!r}: the column {name!r} is {kind}, and {kinds[name]} in {first!r}: write "
                 "it in one way"
             )
-    return source
 
 
 def _first_line(failure: BaseException) -> str:
