@@ -129,7 +129,7 @@ def doubtful(
         before, reached = margins - drops[k - 1], margins - drops[k]
         U = kept.factor[sets[k - 1]]
         moved = float(np.linalg.norm(U.T @ kept.solve(sets[k - 1])))
-        most = outside.after(lengths, U, moved)
+        most = outside.after(lengths, U, moved) + _through_scales(few, kept, k)
         left = before >= 0
         breaks = int(np.sum(~left)) + int(np.sum(left & (most > before)))
         done = int(np.sum(~(reached >= 0)))
@@ -142,6 +142,23 @@ def doubtful(
         if not (done > breaks or (done == breaks and taken >= takes and not by_count)):
             open_steps.append(k)
     return open_steps
+
+
+def _through_scales(few: Shortlist, kept: LowRankDeletions, k: int) -> Array:
+    """What a row outside does to each recourse by its part in the scales, as one of ``k``.
+
+    To first order, and once more for what is beyond it.
+    """
+    scales, form = few.scales, few.form(str(few.can.form))
+    if scales is None or not form.penalised:
+        return np.zeros(len(kept.queries))
+    if any(column.kind == "quantiles" for column in scales.columns):
+        return np.full(len(kept.queries), np.inf)
+    first = int(form.intercept)
+    pull = (form.penalty * form.theta)[first:]
+    slopes = np.abs((kept.queries @ form.design.T[first:].T) * pull)
+    found: Array = 2.0 * (slopes @ np.maximum(*scales.outside_shares(k)))
+    return found
 
 
 def overlooked(
