@@ -146,7 +146,11 @@ def test_erasures_honoured_before_are_left_out(run, table, tmp_path) -> None:
         (["--model", "ridge", "--rate", "4/week", "--horizon", "4w"], "--rate is for tables"),
         (["--model", "ridge", "--target-rule", "quantile"], "--target-rule must be fixed"),
         (["--model", "ridge", "--engine", "threads", "--scheduler", "tcp://x:1"], "not threads"),
-        (["--model", "ridge", "--scheduler", "tcp://127.0.0.1:9"], "no Dask scheduler answers"),
+        pytest.param(
+            ["--model", "ridge", "--scheduler", "tcp://127.0.0.1:9"],
+            "no Dask scheduler answers",
+            marks=pytest.mark.slow,  # it is waited for
+        ),
         (["--model", "logistic"], "tells two classes apart"),
         (["--model", "ridge", "--label", "nothing"], "has no column 'nothing'"),
     ],

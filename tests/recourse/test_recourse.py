@@ -168,7 +168,14 @@ def test_rules_hold_whatever_they_are(plain, method, kind, rules, seed, overshoo
         assert (again >= found.target + overshoot * models[kind].score_unit).all()
 
 
-@pytest.mark.parametrize(("method", "kind"), [p for p in PAIRS if p[1] in ("logistic", "forest")])
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        pytest.param(*p, marks=pytest.mark.slow) if p[0] == "cem" else p
+        for p in PAIRS
+        if p[1] in ("logistic", "forest")
+    ],
+)
 def test_a_seed_gives_the_same_result(world, method, kind):
     X, models = world
     found = [

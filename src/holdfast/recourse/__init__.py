@@ -124,7 +124,7 @@ def find_recourse(
     >>> print(given.in_words()[0])
     raise s1 from 157 to 172; lower s5 from 4.86 to 4.24
     """
-    model = model.of_all  # whose columns say what a change costs
+    model = getattr(model, "of_all", model)  # whose columns say what a change costs
     check_settings(model, overshoot, cost)
     if progress is not None and not callable(progress):
         raise HoldfastError(f"progress must be callable with (done, total), got {progress!r}")
@@ -183,7 +183,7 @@ def posed(
     cost: str,
 ) -> tuple[Problem, Any, int]:
     """The problem of those below the target, why some have no recourse, and how many are above."""
-    model = model.of_all
+    model = getattr(model, "of_all", model)
     space = Space(model.frame, Actionability.of(actionability, model.frame))
     people = space.tidy(people_frame(model, people))
     if np.ndim(overshoot) == 1 and len(overshoot) != len(people):

@@ -70,7 +70,7 @@ def issued_recourse(
     >>> given.in_words().tolist()
     ['lower bmi from 32.1 to 21', 'lower bmi from 25.3 to 22']
     """
-    model = model.of_all
+    model = getattr(model, "of_all", model)
     check_settings(model, overshoot, cost)
     target = target_of(model, target, target_probability)
     if not isinstance(people, pd.DataFrame):
