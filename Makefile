@@ -54,6 +54,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/bench_recourse.py
 	$(BIN)/python benchmarks/bench_proofs.py
 	$(BIN)/python benchmarks/bench_harden.py margin
+	$(BIN)/python benchmarks/bench_scale.py
 
 success: $(VENV)/.installed
 	$(BIN)/python benchmarks/recourse_success.py

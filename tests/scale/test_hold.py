@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 
@@ -56,8 +57,6 @@ def test_an_array_of_objects_is_refused(tmp_path) -> None:
 
     with zipfile.ZipFile(tmp_path / "m.hold") as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    import io
-
     hostile = io.BytesIO()
     np.save(hostile, np.array([Evil()], dtype=object), allow_pickle=True)
     parts["theta.npy"] = hostile.getvalue()
@@ -106,3 +105,20 @@ def test_nothing_of_an_erased_person_is_kept(tmp_path) -> None:
                 assert not np.any(values == 123456.0), name
         assert '"C7"' not in archive.read("about.json").decode()
     assert hf.held(tmp_path / "m.hold").many == 399
+
+
+def test_an_array_that_claims_more_than_there_is(tmp_path) -> None:
+    model = scanned(loans(400), tmp_path / "t", "ridge")
+    hf.hold(model, tmp_path / "m.hold")
+    with zipfile.ZipFile(tmp_path / "m.hold") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**13,)}
+    )
+    parts["theta.npy"] = header.getvalue() + b"0" * 64
+    with zipfile.ZipFile(tmp_path / "bad.hold", "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    with pytest.raises(hf.HoldfastError, match="damaged"):
+        hf.held(tmp_path / "bad.hold")

@@ -164,13 +164,11 @@ def held(path: Any, engine: Any = None) -> ScannedModel:
     try:
         with zipfile.ZipFile(path) as archive:
             about = json.loads(archive.read("about.json"))
-            arrays = {}
-            for name in archive.namelist():
-                if name.endswith(".npy"):
-                    with archive.open(name) as file:
-                        arrays[name.removesuffix(".npy")] = np.lib.format.read_array(
-                            file, allow_pickle=False
-                        )
+            arrays = {
+                name.removesuffix(".npy"): _array(archive, name)
+                for name in archive.namelist()
+                if name.endswith(".npy")
+            }
         if about.get("version") != VERSION:
             raise HoldfastError(f"{str(path)!r} is of another version: fit the model again")
         return _made(about, arrays, engine)
@@ -183,6 +181,22 @@ def held(path: Any, engine: Any = None) -> ScannedModel:
             f"{str(path)!r} is no .hold file, or damaged ({type(wrong).__name__}): fit the model "
             "again"
         ) from None
+
+
+def _array(archive: zipfile.ZipFile, name: str) -> Any:
+    """One array, after its header was looked at: it may claim more than there is."""
+    described = archive.getinfo(name)
+    with archive.open(name) as file:
+        version = np.lib.format.read_magic(file)
+        header = np.lib.format.read_array_header_1_0
+        shape, _, kind = (header if version == (1, 0) else np.lib.format.read_array_header_2_0)(
+            file
+        )
+    claimed = int(np.prod(shape, dtype=object)) * kind.itemsize
+    if described.compress_type != zipfile.ZIP_STORED or claimed > described.file_size:
+        raise ValueError("an array claims more than the file has")
+    with archive.open(name) as file:
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _made(about: Any, arrays: Any, engine: Any) -> ScannedModel:
