@@ -353,3 +353,21 @@ def test_rows_left_out_must_be_rows(tmp_path) -> None:
     for wrong in ([300], [-1]):
         with pytest.raises(hf.HoldfastError, match="out of range"):
             hf.fit("ridge", found, without=np.array(wrong))
+
+
+def test_a_search_over_files_looks_again_where_it_must(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(shortlisting, "LEADERS", 2)
+    monkeypatch.setattr(shortlisting, "EACH", 2)
+    monkeypatch.setattr(by_blocks, "SAMPLED", 40)
+    table = loans(1500)
+    model, ours = scanned(table, tmp_path / "t", "ridge"), in_memory(table, "ridge")
+    people = features(table, slice(0, 100))
+    given_ = hf.find_recourse(ours, people, target=0.5, overshoot=0.002)
+    for method in ("greedy", "greedy-count"):
+        few = hf.search(model, given_, 0.5, 6, method)
+        plain = hf.search(ours, given_, 0.5, 6, method)
+        for one, other in zip(few.sets, plain.sets, strict=True):
+            assert sorted(one.tolist()) == sorted(other.tolist())
+        looked = few.notes["looked at"]
+        assert not looked["steps at which a row not looked at might do more"]
+        assert looked["one by one"] < 800

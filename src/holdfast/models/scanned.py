@@ -180,6 +180,12 @@ class ScannedList(Shortlist):
         names = [self.rows.names[rows] for rows in sets]
         return self.whole.scores_without(points, names, preprocessing == "refitted", look, self)
 
+    def source(self, tell: Tell | None = None, carry: bool = False) -> Blocks:
+        return self.whole.source(tell, carry)
+
+    def listed(self, names: Positions, looked: Looked, tell: Tell | None = None) -> ScannedList:
+        return self.whole.listed(names, looked, tell)
+
     def without(
         self,
         rows: Any = None,
@@ -222,12 +228,10 @@ class ScannedModel(ScannedList):
         found: Gathered,
         index: IdIndex | None = None,
         passes: int = 0,
-        sums: tuple[float, float] | None = None,
     ):
         self.recipe, self.engine, self.problem, self.theta = recipe, engine, problem, theta
         self.found, self.index, self.passes = found, index, passes
         self.table = pd.concat(found.frames, ignore_index=True)
-        self._sums = sums
         self._made(names, names, Looked())
 
     @property

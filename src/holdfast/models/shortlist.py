@@ -118,8 +118,11 @@ class Shortlist(ErasableModel):
         return in_memory(self.whole)
 
     def listed(self, names: Positions, looked: Looked, tell: Any = None) -> Shortlist:
-        """Other rows of the same model."""
-        return shortlist(self.whole, names, None, looked)
+        """Other rows of the same model, beside the fair sample."""
+        fair, mine = self.rows.sample, self.rows.names
+        assert mine is not None
+        sample = None if fair is None else mine[fair]
+        return shortlist(self.whole, names, sample, looked)
 
     @property
     def linearised(self) -> Linearised:
