@@ -50,7 +50,9 @@ def test_audit_of_a_pattern_of_files(run, table, tmp_path) -> None:
     assert "1,500 rows in 2 files" in found.stderr + found.output
     report = json.loads((tmp_path / "r.json").read_text())
     assert report["data"]["rows"] == 1200
-    assert "never in memory whole" in (tmp_path / "r.html").read_text()
+    page = (tmp_path / "r.html").read_text()
+    assert "never in memory whole" in page
+    assert "The search looked at 1,200 rows" in page
     assert "C" in (tmp_path / "case.html").read_text()
 
 

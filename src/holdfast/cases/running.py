@@ -12,6 +12,7 @@ import numpy as np
 
 from holdfast.arguments import near_name
 from holdfast.audits import audit
+from holdfast.audits.about import Note
 from holdfast.audits.hardening import harden, refuse_unknown_mitigation
 from holdfast.audits.hardening.result import Hardening
 from holdfast.audits.impacts import Impact, impact
@@ -82,12 +83,31 @@ def audit_case(settings: Settings, case: Case, progress: Progress | None = None)
         target_rule=settings.target_rule,
         groups=_groups(settings, case),
     )
+    _say_who_was_looked_at(case, result)
     if settings.survive is not None:
         if time.monotonic() < deadline:
             result.hardening = harden_case(settings, case, progress)
         else:
             result.missing.append("what would make recourses survive")
     return result
+
+
+def _say_who_was_looked_at(case: Case, result: Audit) -> None:
+    """Of very many rows: how many were looked at one by one, and what is known of the others."""
+    looked = result.plan.notes.get("looked at")
+    if looked is None:
+        return
+    doubts = looked["steps at which a row not looked at might do more"]
+    others = "it is proven at every step that none of the others does more"
+    if doubts is None:
+        others = "that none of the others does more is not proven"
+    elif doubts:
+        others = f"whether one of the others does more is open at {len(doubts)} steps"
+    said = (
+        f"The search looked at {looked['rows']:,} rows ({looked['passes']} passes) and at "
+        f"{looked['one by one']:,} of them one by one: {others}. Certificates are about all rows."
+    )
+    case.about.notes.append(Note(said, shareable=True))
 
 
 def harden_case(
