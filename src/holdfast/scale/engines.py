@@ -170,13 +170,19 @@ def _distributed() -> Any:
         raise HoldfastError("the engine 'dask' needs Dask: pip install 'holdfast[dask]'") from None
 
 
+#: the client of workers on this machine, once there are any
+_LOCAL: list[Any] = []
+
+
 def _dask(address: str | None) -> DaskCluster:
     dask = _distributed()
-    if address is None:
-        cluster = dask.LocalCluster(
-            n_workers=cores(), threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
-        )
-        return DaskCluster(dask.Client(cluster))
+    if address is None:  # the workers of this machine are started once
+        if not _LOCAL or _LOCAL[0].status != "running":
+            cluster = dask.LocalCluster(
+                n_workers=cores(), threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+            )
+            _LOCAL[:] = [dask.Client(cluster)]
+        return DaskCluster(_LOCAL[0])
     try:
         return DaskCluster(dask.Client(address, timeout=10))
     except (OSError, TimeoutError, ValueError) as failure:
