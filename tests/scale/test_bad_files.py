@@ -264,3 +264,21 @@ def test_ids_of_kinds_that_are_none(tmp_path) -> None:
         hf.scan(folder, label="paid", id="customer", subject="customer", drop=["day"])
     with pytest.raises(hf.HoldfastError, match="paths must be"):
         hf.scan(None, label="paid")
+
+
+def test_a_full_disk_for_the_index_of_ids(tmp_path, monkeypatch) -> None:
+    from holdfast.models import ids
+
+    real = Path.open
+
+    def full(self, mode="r", *more, **options):
+        if mode == "ab":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(self, mode, *more, **options)
+
+    folder = written(loans(600), tmp_path / "t")
+    monkeypatch.setattr(ids, "BUCKET", 64)
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(hf.HoldfastError, match="no space is left"):
+        fit(folder)
+    assert not spilled()

@@ -82,8 +82,9 @@ class Units:
             unit_of = np.empty(self.training.n, dtype=np.intp)
             unit_of[self.order] = np.repeat(np.arange(len(self)), self.sizes)
             pool = np.unique(unit_of[fair])
-        mixed: Any = rng.permutation(pool) if count is None else None
-        found: Positions = rng.choice(pool, count, replace=False) if count is not None else mixed
+        found: Positions = (
+            rng.permutation(pool) if count is None else rng.choice(pool, count, replace=False)
+        )
         return found
 
     def rows(self, units: Sequence[int]) -> Positions:

@@ -31,10 +31,8 @@ from holdfast.errors import HoldfastError
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.estimators.nystroem import NystroemNTK
+from holdfast.models.recipe import MOST_CATEGORIES, front
 from holdfast.shared_state import quiet
-
-#: a column of text with more different values than this is no category
-MOST_CATEGORIES = 200
 
 #: one hidden layer of 30 sigmoid units, as in the paper; its alpha of 10 is for larger tables
 NETWORK = {
@@ -218,19 +216,10 @@ def fit_kind(
                 f"the column {name!r} has {different} different texts: it looks like an id or "
                 "free text, not a category. Leave it out (⟦drop⟧, or ⟦id⟧ if it names rows)"
             )
-    parts = []
-    if numbers:
-        parts.append(
-            ("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), numbers)
-        )
-    if text:
-        encode = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        fill = SimpleImputer(strategy="constant", fill_value="(missing)")
-        parts.append(("text", make_pipeline(fill, encode), text))
-    if not parts:
+    if not numbers and not text:
         raise HoldfastError("no column is left to fit a model on")
     between = [NystroemNTK(landmarks, random_state)] if landmarks else []
-    pipeline = make_pipeline(ColumnTransformer(parts), *between, estimator)
+    pipeline = make_pipeline(front(numbers, text), *between, estimator)
     try:
         with quiet:
             return pipeline.fit(X, labels.values)

@@ -13,11 +13,10 @@ from holdfast.algebra.rows import Positions, TrainingRows
 from holdfast.cases.fitting import COUNTS, KINDS, Labels, labels_for, unfitted
 from holdfast.errors import HoldfastError
 from holdfast.models.fitting_blocks import fit_blocks
-from holdfast.models.hold import as_if_fitted
 from holdfast.models.ids import IdIndex
 from holdfast.models.looking import LABELS, first_look
 from holdfast.models.losses import Squared
-from holdfast.models.posed import Posed
+from holdfast.models.posed import Posed, as_if_fitted
 from holdfast.models.readings import Reading
 from holdfast.models.recipe import Labelled, recipe_for
 from holdfast.models.scanned import ScannedModel, silent

@@ -32,7 +32,7 @@ from holdfast.models.ids import IdIndex
 from holdfast.models.looking import Moments
 from holdfast.models.losses import Squared
 from holdfast.models.passes import Gathered
-from holdfast.models.posed import Posed
+from holdfast.models.posed import Posed, as_if_fitted
 from holdfast.models.readings import Reading
 from holdfast.models.recipe import Labelled, Recipe
 from holdfast.models.scanned import ScannedModel
@@ -258,13 +258,3 @@ def _sample(words: Any, numbers: Any, scan: Scan) -> pd.DataFrame:
     """The rows that are kept, as they were in the files."""
     found = pd.DataFrame(words["data"], columns=words["columns"], index=range(len(numbers)))
     return pd.concat([pd.DataFrame(numbers, columns=scan.numbers), found], axis=1)
-
-
-def as_if_fitted(estimator: Any, classes: bool) -> Any:
-    """The estimator with parameters of no meaning, so that it can be read."""
-    made = type(estimator)(**estimator.get_params())
-    made.coef_, made.intercept_, made.n_features_in_ = np.zeros(1), 0.0, 1
-    if classes:
-        made.coef_, made.intercept_ = np.zeros((1, 1)), np.zeros(1)
-        made.classes_, made.n_iter_ = np.array([0, 1]), np.array([1], dtype=np.int32)
-    return made

@@ -5,6 +5,7 @@ A hash only points to a row; the id itself is read from the files before anythin
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -87,52 +88,60 @@ class IdIndex:
         n = scan.rows
         buckets = max(1, -(-n // BUCKET))
         spill = Spill() if buckets > 1 else None
-        held: list[list[Any]] = [[] for _ in range(buckets)]
-        files: Any = None
-        if spill is not None:
-            files = [(spill.folder / f"ids-{b}").open("wb") for b in range(buckets)]
-        try:
-            width = np.uint64((2**64 - 1) // buckets + (buckets > 1))
-            for done, (part, found) in enumerate(
-                zip(scan.parts, engine.map(Hashing(scan, column), scan.parts), strict=True), 1
-            ):
-                rows = np.arange(part.first, part.first + part.rows, dtype=np.uint64)
-                pairs = np.column_stack([found, rows])
-                where = np.minimum(found // width, buckets - 1).astype(int)
-                for b in np.unique(where).tolist():
-                    some = pairs[where == b]
-                    if files is None:
-                        held[b].append(some)
-                    else:
-                        files[b].write(some.tobytes())
-                tell("looking at ids", done, len(scan.parts))
-        except OSError:
-            if spill is not None:
-                spill.remove()
-            raise
-        finally:
-            for file in files or ():
-                file.close()
-        if spill is None:
-            hashes, places = np.empty(n, dtype=np.uint64), np.empty(n, dtype=np.int64)
-        else:
-            mode: Any = "w+"
-            hashes = np.memmap(spill.folder / "hashes", np.uint64, mode, shape=(n,))
-            places = np.memmap(spill.folder / "places", np.int64, mode, shape=(n,))
-        made, at = cls(scan, column, hashes, places, spill), 0
-        for b in range(buckets):
+        with spill.kept_on_success() if spill is not None else contextlib.nullcontext():
+            parts = cls._hashed(scan, column, buckets, spill, engine, tell)
+            made = cls(scan, column, np.zeros(0, np.uint64), np.zeros(0, np.int64), spill)
+            hashes, places = [], []
+            for b in range(buckets):
+                pairs = parts(b)
+                order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+                some, rows = pairs[order, 0], pairs[order, 1].astype(np.int64)
+                if unique:
+                    made._refuse_twice(some, rows)
+                if spill is None:
+                    hashes.append(some)
+                    places.append(rows)
+                    continue
+                # written, not mapped: a full disk is an error then, and no signal
+                for name, values in (("hashes", some), ("places", rows)):
+                    with (spill.folder / name).open("ab") as file:
+                        file.write(values.tobytes())
             if spill is None:
-                pairs = np.concatenate([*held[b], np.zeros((0, 2), dtype=np.uint64)])
+                made.hashes, made.places = np.concatenate(hashes), np.concatenate(places)
             else:
-                pairs = np.fromfile(spill.folder / f"ids-{b}", np.uint64).reshape(-1, 2)
-                (spill.folder / f"ids-{b}").unlink()
-            order = np.lexsort((pairs[:, 1], pairs[:, 0]))
-            some = slice(at, at + len(pairs))
-            hashes[some], places[some] = pairs[order, 0], pairs[order, 1].astype(np.int64)
-            at += len(pairs)
-            if unique:
-                made._refuse_twice(hashes[some], places[some])
+                made.hashes = np.memmap(spill.folder / "hashes", np.uint64, "r", shape=(n,))
+                made.places = np.memmap(spill.folder / "places", np.int64, "r", shape=(n,))
         return made
+
+    @staticmethod
+    def _hashed(
+        scan: Scan, column: str, buckets: int, spill: Spill | None, engine: Engine, tell: Any
+    ) -> Callable[[int], Any]:
+        """Hashes and rows by bucket, in memory or on disk: one pass."""
+        held: list[list[Any]] = [[] for _ in range(buckets)]
+        width = np.uint64((2**64 - 1) // buckets + (buckets > 1))
+        found = engine.map(Hashing(scan, column), scan.parts)
+        for done, (part, hashes) in enumerate(zip(scan.parts, found, strict=True), 1):
+            rows = np.arange(part.first, part.first + part.rows, dtype=np.uint64)
+            pairs = np.column_stack([hashes, rows])
+            where = np.minimum(hashes // width, buckets - 1).astype(int)
+            for b in np.unique(where).tolist():
+                if spill is None:
+                    held[b].append(pairs[where == b])
+                    continue
+                with (spill.folder / f"ids-{b}").open("ab") as file:
+                    file.write(pairs[where == b].tobytes())
+            tell("looking at ids", done, len(scan.parts))
+
+        def bucket(b: int) -> Any:
+            file = None if spill is None else spill.folder / f"ids-{b}"
+            if file is None:
+                return np.concatenate([*held[b], np.zeros((0, 2), dtype=np.uint64)])
+            pairs = np.fromfile(file, np.uint64) if file.exists() else np.zeros(0, np.uint64)
+            file.unlink(missing_ok=True)
+            return pairs.reshape(-1, 2)
+
+        return bucket
 
     def _refuse_twice(self, hashes: Any, places: Any) -> None:
         same = np.flatnonzero(hashes[1:] == hashes[:-1])

@@ -42,3 +42,13 @@ class Posed:
         found = np.full(width, self.strength * (rows if self.average else 1.0))
         found[0] = 0.0
         return found
+
+
+def as_if_fitted(estimator: Any, classes: bool) -> Any:
+    """The estimator with parameters of no meaning, so that it can be read."""
+    made = type(estimator)(**estimator.get_params())
+    made.coef_, made.intercept_, made.n_features_in_ = np.zeros(1), 0.0, 1
+    if classes:
+        made.coef_, made.intercept_ = np.zeros((1, 1)), np.zeros(1)
+        made.classes_, made.n_iter_ = np.array([0, 1]), np.array([1], dtype=np.int32)
+    return made

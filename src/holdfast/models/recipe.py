@@ -162,26 +162,37 @@ class Recipe:
 
     def transformer(self) -> Pipeline:
         """The same as a fitted scikit-learn transformer."""
-        numbers, texts, parts = self.scan.numbers, self.scan.texts, []
+        numbers, texts = self.scan.numbers, self.scan.texts
         frame = pd.DataFrame(np.zeros((2, len(numbers))), columns=numbers)
-        if numbers:
-            both = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
-            parts.append(("numbers", both, numbers))
-        if texts:
-            encode = OneHotEncoder(
-                categories=self.categories, handle_unknown="ignore", sparse_output=False
-            )
-            fill = SimpleImputer(strategy="constant", fill_value=MISSING)
-            parts.append(("text", make_pipeline(fill, encode), texts))
-            for name, values in zip(texts, self.categories, strict=True):
-                frame[name] = pd.Series([values[0]] * 2, dtype=object)
-        made = Pipeline([("columntransformer", ColumnTransformer(parts))]).fit(frame)
+        for name, values in zip(texts, self.categories, strict=True):
+            frame[name] = pd.Series([values[0]] * 2, dtype=object)
+        made = Pipeline([("columntransformer", front(numbers, texts, self.categories))]).fit(frame)
         if numbers:
             fill, scaler = (step for _, step in made[0].named_transformers_["numbers"].steps)
             fill.statistics_ = self.fills.copy()
             scaler.mean_, scaler.scale_ = self.means.copy(), self.scales.copy()
             scaler.var_, scaler.n_samples_seen_ = self.scales**2, self.scan.rows
         return made
+
+
+def front(numbers: list[Any], texts: list[Any], categories: Any = "auto") -> ColumnTransformer:
+    """What stands before every model that is fitted here: gaps filled, numbers scaled, texts coded.
+
+    Parameters
+    ----------
+    numbers, texts : list
+        Columns.
+    categories : "auto", or a list of values for each column of text
+    """
+    parts = []
+    if numbers:
+        both = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+        parts.append(("numbers", both, numbers))
+    if texts:
+        fill = SimpleImputer(strategy="constant", fill_value=MISSING)
+        encode = OneHotEncoder(categories=categories, handle_unknown="ignore", sparse_output=False)
+        parts.append(("text", make_pipeline(fill, encode), texts))
+    return ColumnTransformer(parts)
 
 
 def _taken(table: Any, rows: Positions) -> pd.DataFrame:

@@ -115,13 +115,10 @@ class Refits:
         ]
         gone = [np.array(rows, dtype=np.intp) for rows in new]
         fixed = self.model.cutoff is None
+        kept = preprocessing == "kept" and not self.model.can.chooses
         if self.model.in_passes is not None:
             found = self._in_passes(gone, stage, preprocessing, by)
-            for rows, scores in zip(new, found, strict=True):
-                self._known[rows, preprocessing, by] = scores
-            return np.array([self._known[rows, preprocessing, by] for rows in named])
-        kept = preprocessing == "kept" and not self.model.can.chooses
-        if by == "solver" and kept and self.model.can.solves and fixed:
+        elif by == "solver" and kept and self.model.can.solves and fixed:
             found = self._solved_without(gone, stage)
         elif by == "solver" and (quick := whole_scores(self.model, self.points)) is not None:
             found = self._quickly_without(gone, stage, quick)

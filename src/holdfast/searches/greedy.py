@@ -99,6 +99,14 @@ def in_turn(attack: Attack, order: Iterable[Any], budget: int) -> list[list[int]
     return [chosen[:k] for k in range(len(chosen) + 1)]
 
 
+def soft_weights(margins: Array, slack: Array) -> Array:
+    """How much each recourse matters to soft counts with these margins left, (q, ways)."""
+    heat = median_margin(margins) * np.array([*TEMPERATURES, np.inf])
+    weights = np.cosh(np.clip(slack[:, None] / (2.0 * heat), -300.0, 300.0)) ** -2.0
+    found: Array = weights / np.maximum(np.linalg.norm(weights, axis=0), 1e-300)
+    return found
+
+
 def median_margin(margins: Array) -> float:
     """The median margin, or the smallest positive number there is to use in its place."""
     positive = margins[margins > 0]

@@ -21,7 +21,7 @@ from holdfast.algebra.sweeps import Sweep
 from holdfast.algebra.units import Units
 from holdfast.errors import HoldfastError
 from holdfast.searches.attack import RefittingAttack, damage
-from holdfast.searches.greedy import TEMPERATURES, median_margin
+from holdfast.searches.greedy import soft_weights
 
 #: candidates from which a search is screened
 MANY = 20_000
@@ -68,9 +68,7 @@ class ScreenedAttack(RefittingAttack):
         """How much each recourse matters to soft counts with these margins left, (q, ways)."""
         if self.objective == "delta":
             return np.ones((slack.size, 1)) / np.sqrt(slack.size)
-        heat = median_margin(self.margins) * np.array([*TEMPERATURES, np.inf])
-        weights = np.cosh(np.clip(slack[:, None] / (2.0 * heat), -300.0, 300.0)) ** -2.0
-        return weights / np.maximum(np.linalg.norm(weights, axis=0), 1e-300)
+        return soft_weights(self.margins, slack)
 
     def _sums(self, U: Array, steps: Array, W: Array, weights: Array) -> Array:
         """Weighted sums of what each unit does to the recourses, (units, ways)."""

@@ -20,7 +20,7 @@ from holdfast.models.erasable import ErasableModel
 from holdfast.models.passes import Linearised, RowSource, Screening, Several
 from holdfast.models.shortlist import MANY, SAMPLED, Looked, Shortlist, in_memory, shortlist
 from holdfast.recourse.promises import Promises
-from holdfast.searches.greedy import TEMPERATURES, median_margin
+from holdfast.searches.greedy import soft_weights
 
 #: rows kept for every recourse, and for all together, at most; and by every other way
 EACH, TOGETHER, LEADERS = 256, 8_000, 1024
@@ -197,14 +197,6 @@ def overlooked(
     found = [work.folded(part) for work, part in zip(works, parts, strict=True)]
     new = [each.names for each in found if not np.isin(each.first[by_count], few.rows.names)]
     return np.setdiff1d(np.concatenate([*new, np.zeros(0, dtype=np.intp)]), few.rows.names)
-
-
-def soft_weights(margins: Array, slack: Array) -> Array:
-    """How much each recourse matters to soft counts with these margins left, (q, ways)."""
-    heat = median_margin(margins) * np.array([*TEMPERATURES, np.inf])
-    weights = np.cosh(np.clip(slack[:, None] / (2.0 * heat), -300.0, 300.0)) ** -2.0
-    found: Array = weights / np.maximum(np.linalg.norm(weights, axis=0), 1e-300)
-    return found
 
 
 def _weighs_classes(model: ErasableModel) -> bool:
