@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -135,3 +137,40 @@ def test_a_lost_result_stops_what_was_begun() -> None:
     with pytest.raises(hf.HoldfastError, match="block 1"):
         list(LocalThreads(1).map(work, range(1000)))
     assert len(begun) < 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", ["worker", "scheduler"])
+def test_a_command_whose_cluster_loses_somebody(table, tmp_path, lost) -> None:
+    code = "from holdfast.cli import main; main()"
+    options = ["--label", "paid", "--favourable", "high", "--id", "customer", "--model", "ridge"]
+    options += ["--max-deletions", "2", "--draws", "2"]
+    reports = []
+    with cluster(tmp_path, workers=1) as found:
+        for turn in range(2):
+            worker, out = found.add_worker(), tmp_path / f"{turn}.json"
+            where = ["--scheduler", found.address, "--json-file", str(out)]
+            process = subprocess.Popen(
+                [sys.executable, "-c", code, "audit", "--train", str(table), *options, *where],
+                stderr=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                text=True,
+            )
+            if turn:
+                for line in process.stderr:
+                    if "looking at the columns" in line:
+                        break
+                found.kill(worker if lost == "worker" else found.scheduler)
+            said = process.communicate()[1]
+            if turn and lost == "scheduler":
+                assert process.returncode == 2
+                assert "scheduler was lost" in said
+                assert "Traceback" not in said
+                assert not out.exists()
+                return
+            assert process.returncode == 0, said
+            reports.append(json.loads(out.read_text()))
+    for report in reports:
+        for name in ("reference", "created"):
+            report.pop(name)
+    assert reports[0] == reports[1]

@@ -238,11 +238,7 @@ def _known_by(model: ErasableModel, confirm: bool) -> str:
 
 def _requests(model: ErasableModel, rows: Positions) -> int:
     """How many people, or rows where people are not known, some rows are."""
-    if isinstance(model, ScannedModel):
-        return len(set(model.names_of(rows))) or len(rows)
-    if model.rows.subjects is None:
-        return len(rows)
-    return len({as_text(model.rows.subjects[row]) for row in rows})
+    return len(set(model.owners_of(rows)))
 
 
 def _listed(erase: Any) -> list[Any]:
@@ -263,7 +259,7 @@ def _own(model: ErasableModel, given: Recourse, rows: Positions) -> Any:
     numbered = _is_numbered(people.index)
     own = np.zeros(len(labels), dtype=bool)
     if isinstance(model, ScannedModel):
-        erased = set(model.names_of(rows)) if not numbered else set()
+        erased = set(model.owners_of(rows)) if model.index is not None and not numbered else set()
         return np.array([label in erased for label in labels], dtype=bool)
     if subjects is not None and not numbered:
         erased = {as_text(subjects[row]) for row in rows}

@@ -216,7 +216,7 @@ def erase_from_case(
     tell("refits without them", 0, 1)
     if isinstance(case.model, ScannedModel):
         inside, rows = requests.ids, honoured(case.model, requests.ids)
-        own = case.given.people.index.isin(case.model.names_of(rows))
+        own = case.given.people.index.isin(case.model.owners_of(rows))
     else:
         inside, rows = _inside(case, requests)
         own = _of_the_erased(case, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -90,10 +91,12 @@ def open_what_is_closed() -> None:
 
 
 def keep_libraries_quiet() -> None:
-    """What compiled libraries print on stdout goes nowhere; what we print still arrives.
+    """What libraries log, or print on stdout, goes nowhere; what we print still arrives.
 
-    Characters that stdout has no bytes for are spelled out.
+    Characters that stdout has no bytes for are spelled out. What users must know we say in words:
+    Dask, for one, logs tracebacks when it loses a scheduler.
     """
+    logging.disable(logging.CRITICAL)
     try:
         encoding = sys.stdout.encoding or "utf-8"
         ours = os.fdopen(os.dup(1), "w", encoding=encoding, errors="backslashreplace")

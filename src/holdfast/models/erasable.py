@@ -546,6 +546,11 @@ class ErasableModel:
         left[rows] = False
         return self.frame.iloc[rows], self.frame[left]
 
+    def owners_of(self, rows: Positions) -> list[str]:
+        """Whose some training rows are: people by id; each row by itself where none are known."""
+        subjects = self.rows.subjects
+        return [as_text(row if subjects is None else subjects[row]) for row in rows]
+
     def reweighted(self, omega: Any) -> Reweighted:
         """The fit as a function of row weights: ``w(ω)`` and the scores' derivatives in ω.
 

@@ -554,9 +554,8 @@ class ScannedModel(ScannedList):
         assert self.rows.names is not None
         return theirs, self.X[~np.isin(self.rows.names, rows)]
 
-    def names_of(self, rows: Positions) -> list[str]:
-        """What requests call the owners of some rows."""
-        return [] if self.index is None else self.index.names(rows)
+    def owners_of(self, rows: Positions) -> list[str]:
+        return list(map(str, rows)) if self.index is None else self.index.names(rows)
 
     def positions(self, rows: Any = None, subjects: Any = None) -> Positions:
         """Numbers of rows in the whole table, checked."""

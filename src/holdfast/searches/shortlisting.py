@@ -17,7 +17,8 @@ from scipy import linalg
 from holdfast.algebra.deletions import LowRankDeletions
 from holdfast.algebra.rows import Array, Positions
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.passes import Linearised, RowSource, Screening, Several
+from holdfast.models.passes import Linearised, RowSource
+from holdfast.models.screening import Screening, Several
 from holdfast.models.shortlist import MANY, SAMPLED, Looked, Shortlist, in_memory, shortlist
 from holdfast.recourse.promises import Promises
 from holdfast.searches.greedy import soft_weights
