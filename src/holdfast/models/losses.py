@@ -41,6 +41,16 @@ class Loss(Protocol):
     def whitened(self, z: Array, y: Array) -> tuple[Array, Array]:
         """``√v`` and ``−ℓ'/√v``."""
 
+    def secants(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        """Bounds on ``(ℓ'(z + m) − ℓ'(z))/m`` for every ``|m|`` up to ``moves``."""
+
+    def bends(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        """Bounds on ``((ℓ'(z + m) − ℓ'(z))/m − ℓ''(z))/m``, a mean of ``½ ℓ'''``."""
+
+
+#: outward rounding of what is bounded by formula
+_OUT = 1e-12
+
 
 class Plain:
     """A loss without a scale of its own, for labels that turn round with the scores."""
@@ -78,6 +88,13 @@ class Turned:
         root, residuals = self.loss.whitened(-z, y)
         return root, -residuals
 
+    def secants(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        return self.loss.secants(-z, y, moves)
+
+    def bends(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        low, high = self.loss.bends(-z, y, moves)
+        return -high, -low
+
 
 class Squared(Plain):
     """``½ (z − y)²``."""
@@ -98,6 +115,12 @@ class Squared(Plain):
 
     def whitened(self, z: Array, y: Array) -> tuple[Array, Array]:
         return np.ones_like(z), y - z
+
+    def secants(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        return np.ones_like(z), np.ones_like(z)
+
+    def bends(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        return np.zeros_like(z), np.zeros_like(z)
 
 
 class Logistic(Plain):
@@ -128,12 +151,72 @@ class Logistic(Plain):
         root = np.exp(0.5 * (log_expit(margin) + log_expit(-margin)))
         return root, signs * np.exp(-0.5 * margin)
 
+    def secants(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        """A mean of ``σ'``, which falls with ``|z|``: least away from 0, at most ``σ'`` nearest."""
+        far, moves = np.abs(z), np.maximum(moves, 1e-300)
+        v = self.curvatures(z, y)
+        # σ(|z| + μ) − σ(|z|) by the tails; where that would cancel, 1 − μ/2 of σ' is less
+        mean = (expit(-far) - expit(-far - moves)) / moves
+        low = np.where(moves > 1e-3, mean, v * (1.0 - 0.5 * moves))
+        high = np.minimum(
+            self.curvatures(np.maximum(far - moves, 0.0), y), v * _exponential(moves)
+        )
+        return np.minimum(low * (1.0 - _OUT), v), np.maximum(high * (1.0 + _OUT), v)
 
-class Poisson(Plain):
+    def bends(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        """Half of ``σ''``, which is largest at ``−log(2 + √3)`` and least at the contrary."""
+        left, right = z - moves, z + moves
+        ends = self._third(left), self._third(right)
+        low, high = np.minimum(*ends), np.maximum(*ends)
+        turn, most = float(np.log(2.0 + np.sqrt(3.0))), 1.0 / (6.0 * np.sqrt(3.0))
+        high = np.where((left <= -turn) & (right >= -turn), most, high)
+        low = np.where((left <= turn) & (right >= turn), -most, low)
+        slack = _OUT * np.maximum(np.abs(low), np.abs(high))
+        return 0.5 * (low - slack), 0.5 * (high + slack)
+
+    def _third(self, z: Array) -> Array:
+        v, skews = self.curvatures(z, z), self.skews(z, z)
+        return v * skews
+
+
+class LogLinked(Plain, ABC):
+    """Losses of a log-mean: ``|ℓ'''| ≤ ℓ''`` and ``ℓ'''`` grows with the score.
+
+    So curvatures change by ``e^{±m}`` at most, and third derivatives are largest at an end.
+    """
+
+    one_sided = True
+
+    @abstractmethod
+    def curvatures(self, z: Array, y: Array) -> Array: ...
+
+    @abstractmethod
+    def skews(self, z: Array, y: Array) -> Array: ...
+
+    def secants(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        v, moves = self.curvatures(z, y), np.maximum(moves, 1e-300)
+        low = np.where(moves > 1e-3, -np.expm1(-moves) / moves, 1.0 - 0.5 * moves)
+        return v * low * (1.0 - _OUT), v * _exponential(moves) * (1.0 + _OUT)
+
+    def bends(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            low, high = (
+                0.5 * self.curvatures(at, y) * self.skews(at, y) for at in (z - moves, z + moves)
+            )
+        slack = _OUT * np.maximum(np.abs(low), np.abs(high))
+        return low - slack, high + slack
+
+
+def _exponential(moves: Array) -> Array:
+    """``(e^m − 1)/m``; ∞ where that is beyond all numbers."""
+    with np.errstate(over="ignore"):
+        return np.where(moves > 1e-3, np.expm1(moves) / moves, 1.0 + 0.5 * moves + moves**2)
+
+
+class Poisson(LogLinked):
     """``exp(z) − y z``: counts, with the score their log-mean."""
 
     name = "poisson"
-    one_sided = True
 
     def values(self, z: Array, y: Array) -> Array:
         return np.exp(z) - y * z
@@ -151,11 +234,10 @@ class Poisson(Plain):
         return np.exp(0.5 * z), y * np.exp(-0.5 * z) - np.exp(0.5 * z)
 
 
-class Gamma(Plain):
+class Gamma(LogLinked):
     """``y exp(−z) + z``: amounts, with the score their log-mean."""
 
     name = "gamma"
-    one_sided = True
 
     def values(self, z: Array, y: Array) -> Array:
         return y * np.exp(-z) + z
@@ -174,11 +256,10 @@ class Gamma(Plain):
         return root, root - 1.0 / root
 
 
-class Tweedie(Plain):
+class Tweedie(LogLinked):
     """``y exp((1 − p) z)/(p − 1) + exp((2 − p) z)/(2 − p)``, ``1 < p < 2``: log-means again."""
 
     name = "tweedie"
-    one_sided = True
 
     def __init__(self, power: float):
         self.power = power

@@ -197,6 +197,38 @@ class SmoothLinearCore(LinearScores, Core):
             penalty[int(self.intercept) :] *= factors
         return weights, penalty, linear
 
+    @property
+    def changes_with_counts(self) -> bool:
+        """Whether the problem changes with the number of rows left."""
+        return bool(self.reading.average or self.reading.balanced)
+
+    def posed_for(self, gone: tuple[int, int]) -> tuple[Array, Array, Array]:
+        """Weights and penalties of the problem once so many rows of either class are gone.
+
+        Only where all rows count the same: see :attr:`holdfast.models.readings.Reading.counts`.
+        """
+        weights, penalty, linear = self._weights, self.penalty, self.linear
+        sizes = np.bincount(self._classes, minlength=2)
+        if self.reading.balanced and any(gone):
+            left = np.maximum(sizes - np.array(gone), 1)
+            factors = (left.sum() / left) / (sizes.sum() / sizes)
+            weights = weights * factors[self._classes]
+        if self.reading.average and any(gone):
+            share = 1.0 - sum(gone) / sizes.sum()
+            penalty, linear = penalty * share, linear * share
+            if self.intercept:
+                penalty[0] = self.penalty[0]
+        return weights, penalty, linear
+
+    @property
+    def labels(self) -> Array:
+        """Labels as the loss takes them."""
+        return self._y
+
+    def optimum_for(self, start: Array, weights: Array, penalty: Array, linear: Array) -> Array:
+        """The optimum of the problem so posed, from somewhere near it."""
+        return self._optimum(start, weights, penalty, linear)
+
     def _refuse_without_counts(self, rows: Positions) -> None:
         """A log-mean falls without end once all that is left to count is 0."""
         if self.reading.loss.name not in ("poisson", "tweedie"):

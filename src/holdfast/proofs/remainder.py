@@ -1,0 +1,239 @@
+r"""What a refit under a smooth loss may take off a score beyond one Newton step.
+
+At an optimum in coordinates where its Hessian is the identity, ``a_i`` the rows, ``v_i`` their
+curvatures, :math:`u_i = √v_i a_i`, :math:`e_i = −ω_iℓ'_i = r_i√v_i`, let the rows of ``S`` go, ``δ``
+be the way to the new optimum, :math:`m_i = a_iᵀδ`. With the secant curvature
+:math:`ω_i(ℓ'(z_i+m_i) − ℓ'(z_i)) = s_i m_i` stationarity reads
+
+.. math:: (M_S + X) δ = −g_S, \quad M_S = I − Σ_S u_iu_iᵀ, \quad
+          X = Σ_{i∉S} (s_i − v_i) a_ia_iᵀ, \quad g_S = Σ_S e_i a_i .
+
+**How far.** Let :math:`ε = ‖δ‖_{M_S}`, :math:`ρ² = g_SᵀM_S^{-1}g_S = r_Sᵀ(P_{SS}^{-1} − I)r_S`: a sum
+over ``S`` which the boxes bound unit by unit (*pulls*). ``h`` bounds the largest eigenvalue of
+:math:`Σ_S uuᵀ`, so :math:`‖δ‖ ≤ D = ε/\sqrt{1−h}`.
+
+1. :math:`|m_i| ≤ ℓ_i ε`, :math:`ℓ_i² = a_iᵀM_S^{-1}a_i ≤ ‖a_i‖² + ‖U_S a_i‖²/(1−h)`; for the
+   longest rows also :math:`|m_i| ≤ N_i + ℓ_i X/\sqrt{1−h}` with their Newton move ``N_i`` and
+   :math:`X ≥ ‖Xδ‖`.
+2. For moves up to these the loss bounds :math:`v_i − f_i ≤ s_i ≤ v_i + g_i`. If
+   :math:`λ = λ_{max}(Σ f_i a_ia_iᵀ)` and :math:`h_ν` bounds :math:`Σ_S (1 − f_i/(νv_i))^+ uuᵀ`,
+   then :math:`−X ≼ νM_S` for any :math:`ν ≥ λ + νh_ν`, because
+   :math:`Σ_{i∉S} f_i a_ia_iᵀ ≼ νM_S` says :math:`Σ_{all} f_i a_ia_iᵀ + Σ_S (νv_i − f_i)a_ia_iᵀ ≼ νI`.
+   So :math:`ε(1 − ν) ≤ ρ`.
+3. Scaling :math:`g_S` from 0 to 1 moves ``ε`` continuously from 0: if :math:`ρ < ε_l(1 − ν(ε_l))`,
+   then ``ε`` never reaches :math:`ε_l`. So a *step* :math:`ε_l` of a ladder speaks of all ``S`` with
+   :math:`ρ² ≤ Q_l = ε_l²(1 − ν_l)²`.
+
+**How much.** For a query ``b``, :math:`−bᵀδ` is the Newton effect plus
+:math:`bᵀM_S^{-1}Xδ = bᵀXδ + bᵀU_SᵀP_{SS}^{-1}U_S Xδ`. The second part is at most
+:math:`‖U_Sb‖\,\sqrt{h_S}\,X/(1−h)`. The first is :math:`Σ_{i∉S} β_i t_i m_i²`, :math:`β_i = bᵀa_i`, where
+the loss bounds :math:`t_i = (s_i − v_i)/m_i`. With :math:`w_i = \max β_i t_i` it is at most
+:math:`λ_{max}(Σ w_ia_ia_iᵀ)^+ ‖δ‖² + Σ_S (−w_i)^+ ‖a_i‖² D²`: rows of ``S`` are in the first sum though
+they should not be. Every term is charged to the units of ``S``: :math:`ε² ≤ ρ²/(1−ν)²`,
+:math:`‖δ‖² ≤ ε²(1 + h_S/(1−h))`, :math:`h_S ≤ Σ_S ‖u_i‖²`, products of roots by
+:math:`2xy ≤ αx² + y²/α`.
+
+**Levels.** What is charged grows with ``ε``, and the sets that pull hardest are rarely those that
+threaten a given recourse. So sets are told apart by which :math:`Q_l` they stay below: at level
+``l`` the charges are those of :math:`ε_l`, and the units of ``S`` pull more than :math:`Q_{l−1}` together,
+which :func:`holdfast.algebra.unit_loops.within_level` uses against them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.algebra.rows import Array, Positions
+from holdfast.models.optima import Optimum
+from holdfast.proofs.sets import OUT, Pool, Sets, largest_sum, largest_sums
+
+#: rows whose Newton moves are looked at
+LONGEST = 256
+
+#: units of the largest leverage that are looked at with all rows
+_HEAVY = 48
+
+#: the ratio of two steps, the first step, and how many there are at most
+_RATIO, _FIRST, STEPS = 1.25, 0.3, 20
+
+#: how often moves of the longest rows are made tighter
+_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Step:
+    """One ``ε_l``: how far it leads, and what is charged there.
+
+    Attributes
+    ----------
+    eps, distance : ``ε`` and ``D``
+    pulls : ``Q``, what units may pull together
+    nu : ``ν``
+    pushed : ``X``
+    bends : what bounds ``t``, (n,) each
+    """
+
+    eps: float
+    distance: float
+    pulls: float
+    nu: float
+    pushed: float
+    bends: tuple[Array, Array]
+
+
+class Ladder:
+    """Steps of one optimum, for sets of at most ``k`` of some candidates.
+
+    Parameters
+    ----------
+    at : Optimum
+    sets : Sets
+    positions : rows of the candidates
+    queries : (q, p)
+        Recourses where the Hessian is the identity.
+    heaviest : ``h``
+    """
+
+    def __init__(
+        self, at: Optimum, sets: Sets, positions: Positions, queries: Array, heaviest: float
+    ):
+        self.at, self.sets, self.queries = at, sets, queries
+        pool, k = sets.candidates, sets.k
+        self.h = heaviest
+        self._positions, self._steps, self._prices = positions, [], []  # type: ignore[var-annotated]
+        self.ended = not self.h < 1.0
+        if self.ended:
+            return
+        self.most = largest_sum(sets.pulls, k)
+        self._first = max(np.sqrt(self.most) * _FIRST, 1e-12)
+        self._reach = self._lengthened(pool, k)
+        longest = np.argpartition(-at.lengths, min(LONGEST, at.lengths.size - 1))[:LONGEST]
+        along = np.abs(at.A[longest] @ pool.whitened.T) * sets.reach
+        self._newton = largest_sums(pool.by_unit(along), k).sum(axis=1) * OUT
+        self._longest = longest
+
+    def _lengthened(self, pool: Pool, k: int) -> Array:
+        """``ℓ`` of every row."""
+        squares = self.at.lengths**2
+        heavy = pool.strongest(pool.leverage, _HEAVY)
+        rows, starts = pool.rows_of(heavy)
+        taken = (self.at.A @ pool.U[rows].T) ** 2
+        if not pool.single:
+            taken = np.add.reduceat(taken, starts[:-1], axis=1)
+        rest = float(np.delete(pool.leverage, heavy).max(initial=0.0))
+        top = np.maximum(largest_sums(taken, k), (squares * rest)[:, None])
+        short = max(k - top.shape[1], 0) * rest * squares
+        taken = np.minimum(top.sum(axis=1) + short, squares * self.h)
+        return np.sqrt(squares + taken / (1.0 - self.h)) * OUT
+
+    def step(self, number: int) -> Step | None:
+        """A step of the ladder; ``None`` beyond its end."""
+        while len(self._steps) <= number and not self.ended:
+            made = self._made(self._first * _RATIO ** len(self._steps))
+            rising = not self._steps or (made is not None and made.pulls > self._steps[-1].pulls)
+            if made is None or not rising or len(self._steps) >= STEPS:
+                self.ended = True
+            else:
+                self._steps.append(made)
+                self._prices.append(np.full(len(self.queries), np.nan))
+        return self._steps[number] if number < len(self._steps) else None
+
+    def steps(self, most: float) -> list[Step]:
+        """The steps up to the first that speaks of sets that pull so much; all there are, else."""
+        found: list[Step] = []
+        while (step := self.step(len(found))) is not None:
+            found.append(step)
+            if step.pulls >= most:
+                break
+        return found
+
+    def _made(self, eps: float) -> Step | None:
+        at, h, longest = self.at, self.h, self._longest
+        moves = self._reach * eps
+        distance = eps / np.sqrt(1.0 - h) * OUT
+        for turn in range(_ROUNDS):
+            fall, rise = at.secants(moves)
+            if not (np.all(np.isfinite(fall)) and np.all(np.isfinite(rise))):
+                return None
+            down, up = at.largest(fall), at.largest(rise)
+            pushed = max(down, up) * distance
+            closer = self._newton + self._reach[longest] * pushed / np.sqrt(1.0 - h)
+            if turn == _ROUNDS - 1 or not np.any(closer < moves[longest]):
+                break
+            moves[longest] = np.minimum(moves[longest], closer)
+        if not down < 1.0 - 1e-9:
+            return None
+        nu = self._share(fall, down)
+        if not nu < 1.0 - 1e-6:
+            return None
+        pulls = (eps * (1.0 - nu)) ** 2 * (1.0 - 1e-9)
+        return Step(eps, distance, pulls, nu, pushed, at.bends(moves))
+
+    def _share(self, fall: Array, down: float) -> float:
+        """``ν``."""
+        pool, rows = self.sets.candidates, self._positions
+        nu = down / (1.0 - self.h)
+        v = self.at.v[rows]
+        ratio = np.divide(fall[rows], v, out=np.ones(v.size), where=v > 0)
+        for _ in range(2):  # a smaller ν weighs the rows that go less: what holds stays valid
+            left = pool.spread(self.sets.k, np.clip(1.0 - ratio / max(nu, 1e-300), 0.0, 1.0))
+            left = min(left, self.h)
+            better = down / (1.0 - left) if left < 1.0 else np.inf
+            if not better < nu:
+                break
+            nu = better
+        return nu * OUT
+
+    def price(self, number: int, some: Positions) -> Array:
+        """``λ_max(Σ w_i a_i a_iᵀ)`` of some recourses at a step."""
+        step, known = self._steps[number], self._prices[number]
+        new = some[np.isnan(known[some])]
+        if new.size:
+            low, high = step.bends
+
+            def weights(few: slice) -> Array:
+                along = self.queries[new[few]] @ self.at.A.T
+                return np.maximum(along * low, along * high)
+
+            known[new] = self.at.largest_of_each(weights, new.size)
+        found: Array = known[some]
+        return found
+
+
+def charges(
+    ladder: Ladder,
+    number: int,
+    some: Positions,
+    sets: Sets,
+    rows: Positions,
+    pulls: Array,
+    c: Array,
+    gains: Array,
+) -> Array:
+    """What each unit is charged at a step, for some recourses: (recourses, units).
+
+    Parameters
+    ----------
+    sets, rows : candidates, and their rows
+    pulls : (units,) whose sum over ``S`` bounds ``ρ²``
+    c : (recourses, m) ``u_iᵀb``
+    gains : (recourses, units) by which the weight of a product of roots is chosen
+    """
+    step = ladder.step(number)
+    assert step is not None
+    pool, at, h = sets.candidates, ladder.at, ladder.h
+    price = ladder.price(number, some)[:, None]
+    along = ladder.queries[some] @ at.A[rows].T
+    worst = np.minimum(-along * step.bends[0][rows], -along * step.bends[1][rows])
+    squares = pool.by_unit(c**2)
+    own = pool.by_unit(np.maximum(worst, 0.0) * at.lengths[rows] ** 2)
+    k = min(sets.k, gains.shape[1])
+    top = np.argpartition(-gains, k - 1, axis=1)[:, :k]
+    alpha = np.sqrt(np.maximum(pool.leverage[top].sum(axis=1), 1e-300))
+    alpha /= np.sqrt(np.maximum(np.take_along_axis(squares, top, axis=1).sum(axis=1), 1e-300))
+    alpha = alpha[:, None]
+    found = price * (pulls / ((1.0 - step.nu) ** 2 * (1.0 - h))) + own * step.distance**2
+    found += 0.5 * step.pushed / (1.0 - h) * (alpha * squares + pool.leverage / alpha)
+    return np.asarray(found * (1.0 + 1e-9))
