@@ -69,7 +69,7 @@ def test_what_the_sums_leave_out_is_less_than_they_say(monkeypatch):
         core = model.form("smooth")
         for k in (1, 4):
             rows = rng.choice(300, k, replace=False)
-            near = core._nearly(np.zeros(core.design.rank), rows, core._posed_without(rows))
+            near = core._nearly(np.zeros(core.design.rank), rows, core.posed_without(rows))
             truth = core.design.coordinates(core.theta - core.optimum_without(rows))
             missed = np.linalg.norm(near - truth)
             bound = core._expansion.left_out(near) * np.linalg.norm(near)

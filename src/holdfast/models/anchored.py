@@ -81,6 +81,7 @@ class Mixed:
     """A loss of some rows, and squared loss of the last ones."""
 
     one_sided = False
+    bounded = False
 
     def __init__(self, loss: Loss, standing: int):
         self.loss, self._standing, self.name = loss, standing, loss.name
@@ -103,6 +104,13 @@ class Mixed:
 
     def skews(self, z: Array, y: Array) -> Array:
         return self._both(self.loss.skews, lambda z, y: np.zeros(len(z)), z, y)
+
+    def secants(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        """What stands for others is known at the optimum only."""
+        return np.zeros_like(z), np.full_like(z, np.inf)
+
+    def bends(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        return np.full_like(z, -np.inf), np.full_like(z, np.inf)
 
     def whitened(self, z: Array, y: Array) -> tuple[Array, Array]:
         cut = len(z) - self._standing
@@ -132,10 +140,10 @@ class AnchoredSmooth(SmoothLinearCore):
             reading = replace(reading, average="", ridge=reading.ridge * averaged)
         super().__init__(reading, standing.beside(data))
 
-    def _posed_without(
+    def posed_without(
         self, rows: Positions, factors: Array | None = None
     ) -> tuple[Array, Array, Array]:
-        weights, penalty, linear = super()._posed_without(rows, factors)
+        weights, penalty, linear = super().posed_without(rows, factors)
         if self._averaged and len(rows):
             penalty = penalty * (1.0 - len(rows) / self._averaged)
         return weights, penalty, linear
@@ -164,4 +172,10 @@ class AnchoredSmooth(SmoothLinearCore):
 
     @property
     def can(self) -> Capabilities:
-        return replace(super().can, draws=False)
+        reading = self.reading
+        plain = not (self._averaged or reading.balanced or reading.intercept_penalty)
+        if reading.loss.name == "logistic" and plain and reading.certified:
+            return replace(super().can, draws=False)
+        why = "of tables read by blocks only plain logistic regression is certified beside ridge"
+        why = reading.uncertified or why
+        return replace(super().can, draws=False, certificate=None, uncertified=why)

@@ -22,6 +22,8 @@ class Loss(Protocol):
     name: str
     #: whether labels cannot be turned round with the scores
     one_sided: bool
+    #: whether ``secants`` and ``bends`` are bounds
+    bounded: bool
 
     def adapted(self, z: Array, y: Array, weights: Array) -> Loss:
         """The loss for these errors, where it estimates a scale of its own; else itself."""
@@ -56,9 +58,17 @@ class Plain:
     """A loss without a scale of its own, for labels that turn round with the scores."""
 
     one_sided = False
+    bounded = False
 
     def adapted(self, z: Array, y: Array, weights: Array) -> Any:
         return self
+
+    def secants(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        """Of a convex loss nothing more is known."""
+        return np.zeros_like(z), np.full_like(z, np.inf)
+
+    def bends(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:
+        return np.full_like(z, -np.inf), np.full_like(z, np.inf)
 
 
 class Turned:
@@ -67,7 +77,7 @@ class Turned:
     one_sided = True
 
     def __init__(self, loss: Loss):
-        self.loss, self.name = loss, loss.name
+        self.loss, self.name, self.bounded = loss, loss.name, loss.bounded
 
     def adapted(self, z: Array, y: Array, weights: Array) -> Loss:
         return self
@@ -100,6 +110,7 @@ class Squared(Plain):
     """``½ (z − y)²``."""
 
     name = "squared"
+    bounded = True
 
     def values(self, z: Array, y: Array) -> Array:
         return 0.5 * (z - y) ** 2
@@ -127,6 +138,7 @@ class Logistic(Plain):
     """``log(1 + exp(−(2y − 1) z))`` for labels 0 and 1."""
 
     name = "logistic"
+    bounded = True
 
     def values(self, z: Array, y: Array) -> Array:
         found: Array = -log_expit((2.0 * y - 1.0) * z)
@@ -186,6 +198,7 @@ class LogLinked(Plain, ABC):
     """
 
     one_sided = True
+    bounded = True
 
     @abstractmethod
     def curvatures(self, z: Array, y: Array) -> Array: ...

@@ -3,11 +3,8 @@ r"""Optima of one training problem without some of its rows, for bounds on what 
 Features are in the coordinates in which the Hessian of the whole problem is the identity
 (:class:`holdfast.algebra.design.Design`). An :class:`Optimum` goes on from there: its own Hessian is
 the identity again, ``a_i`` are the rows, ``u_i = √v_i a_i``, ``r`` the residuals of
-:mod:`holdfast.models.smooth`.
-
-Some problems change with the *number* of rows left: averages, balanced class weights. A problem is
-therefore posed for so many rows of either class gone, whichever they are; deleting that many from
-it is then a plain deletion.
+:mod:`holdfast.models.smooth`. Scales, averages and balanced class weights are those of the rows that
+are left; how they move further is said by :mod:`holdfast.models.shifts`.
 """
 
 from __future__ import annotations
@@ -21,6 +18,8 @@ from scipy import linalg
 from holdfast.algebra.design import features
 from holdfast.algebra.rows import Array, Positions
 from holdfast.models.losses import Loss
+from holdfast.models.scales import Scales
+from holdfast.models.shifts import Shifts, shifts_at
 from holdfast.models.smooth import SmoothLinearCore
 
 #: optima kept for when they are asked for again
@@ -36,32 +35,36 @@ class Optima:
     Parameters
     ----------
     core : SmoothLinearCore
-    gone : pair of ints, optional
-        The rows of either class that will be gone: what the problem is posed for.
+    scales : Scales, optional
+        Of the preprocessing, where it is refitted with the model.
     """
 
-    def __init__(self, core: SmoothLinearCore, gone: tuple[int, int] = (0, 0)):
+    def __init__(self, core: SmoothLinearCore, scales: Scales | None = None):
         self.core, self.loss, self.y = core, core.loss, core.labels
+        self.scales = scales
         self.rows: Array = core.design.whiten(core.training_features)
-        self._moved = any(gone) and core.changes_with_counts
-        self.weights, self.penalty, self.linear = core.posed_for(gone)
-        T = core.design.T
-        self.ridge: Array = (T.T * self.penalty) @ T
         self._known: dict[tuple[int, ...], Optimum] = {}
-        self._start = core.theta
-        if self._moved:
-            self._start = self._solved(np.zeros(0, dtype=np.intp))
+        self._changes: dict[tuple[int, ...], Array] = {}
 
     def queries(self, Z: Array) -> Array:
         """Points in the coordinates of the whole problem."""
         return self.core.design.whiten(features(Z, self.core.centre))
 
-    def _solved(self, gone: Positions) -> Array:
-        if not self._moved:
-            return self.core.optimum_without(gone) if gone.size else self.core.theta
-        weights = self.weights.copy()
-        weights[gone] = 0.0
-        return self.core.optimum_for(self._start, weights, self.penalty, self.linear)
+    def factors(self, gone: Positions) -> Array | None:
+        """What the penalties are multiplied by without some rows."""
+        if self.scales is None or not gone.size:
+            return None
+        found: Array = self.scales.factors([gone])[0]
+        return found
+
+    def change(self, gone: Positions) -> Array:
+        """Where the optimum without some rows lies, from that of all rows."""
+        key = tuple(np.sort(gone).tolist())
+        if key not in self._changes:
+            rows = np.array(key, dtype=np.intp)
+            theta = self.core.optimum_without(rows, self.factors(rows)) if key else self.core.theta
+            self._changes[key] = self.core.design.coordinates(theta - self.core.theta)
+        return self._changes[key]
 
     def without(self, gone: Positions) -> Optimum:
         """The optimum without some rows."""
@@ -69,7 +72,7 @@ class Optima:
         if key not in self._known:
             if len(self._known) >= _KEPT:
                 self._known.pop(next(iter(self._known)))
-            self._known[key] = Optimum(self, np.array(key, dtype=np.intp), self._solved(gone))
+            self._known[key] = Optimum(self, np.array(key, dtype=np.intp))
         return self._known[key]
 
 
@@ -78,23 +81,28 @@ class Optimum:
 
     Attributes
     ----------
+    theta, penalty, linear : parameters and penalties
     change : (p,) where it lies, from the optimum of all rows
     weights, v, z : (n,) weights, curvatures and scores; 0 weight for rows that are gone
     A, U : (n, p) rows ``a_i`` and ``u_i = √v_i a_i``, where the Hessian is the identity
-    residuals : (n,) ``r``
+    residuals, errors : (n,) ``r`` and ``e = r√v``
     lengths : (n,) ``‖a_i‖``
+    directions : (features, p) of the parameters
     """
 
-    def __init__(self, optima: Optima, gone: Positions, theta: Array):
-        core = optima.core
+    def __init__(self, optima: Optima, gone: Positions):
+        core, self.gone = optima.core, gone
+        self._optima = optima
         self.loss: Loss = optima.loss
         self.y = optima.y
-        self.change = core.design.coordinates(theta - core.theta)
-        self.z: Array = core.training_features @ theta
-        self.weights = optima.weights.copy()
-        self.weights[gone] = 0.0
+        self.change = optima.change(gone)
+        self.theta = core.theta + core.design.parameters(self.change)
+        posed = core.posed_without(gone, optima.factors(gone))
+        self.weights, self.penalty, self.linear = posed
+        self.z: Array = core.training_features @ self.theta
         self.v: Array = self.weights * self.loss.curvatures(self.z, self.y)
-        hessian = (optima.rows * self.v[:, None]).T @ optima.rows + optima.ridge
+        T = core.design.T
+        hessian = (optima.rows * self.v[:, None]).T @ optima.rows + (T.T * self.penalty) @ T
         root = linalg.cholesky(hessian, lower=True)
         self._inverse = linalg.solve_triangular(root, np.eye(len(root)), lower=True)
         self.A: Array = optima.rows @ self._inverse.T
@@ -102,7 +110,13 @@ class Optimum:
         outer = np.sqrt(self.weights)
         self.U: Array = (outer * halves)[:, None] * self.A
         self.residuals: Array = outer * residuals
+        self.errors: Array = -self.weights * self.loss.slopes(self.z, self.y)
         self.lengths: Array = np.sqrt(np.einsum("ij,ij->i", self.A, self.A))
+
+    @cached_property
+    def directions(self) -> Array:
+        found: Array = self._optima.core.design.T @ self._inverse.T
+        return found
 
     def whiten(self, queries: Array) -> Array:
         """Queries of :meth:`Optima.queries` where this Hessian is the identity."""
@@ -114,11 +128,22 @@ class Optimum:
         found: Array = -(queries @ self.change)
         return found
 
+    @cached_property
+    def _shifts(self) -> dict[int, Shifts | None]:
+        return {}
+
+    def shifts(self, most: int) -> Shifts | None:
+        """What else changes when at most so many rows go; ``None`` where nothing bounds it."""
+        if most not in self._shifts:
+            optima = self._optima
+            self._shifts[most] = shifts_at(optima.core, optima.scales, self, self.gone, most)
+        return self._shifts[most]
+
     def largest(self, weights: Array) -> float:
         """The largest eigenvalue of ``Σ w_i a_i a_iᵀ``, not below 0."""
         matrix = (self.A * weights[:, None]).T @ self.A
         last = len(matrix) - 1
-        found = linalg.eigvalsh(matrix, subset_by_index=[last, last])[0]
+        found = linalg.eigvalsh(matrix, subset_by_index=[last, last], check_finite=False)[0]
         return max(float(found), 0.0) * (1.0 + 1e-9)
 
     def secants(self, moves: Array) -> tuple[Array, Array]:

@@ -127,24 +127,19 @@ class Reading:
 
     @property
     def certified(self) -> bool:
-        """Whether one Newton step and its remainder are a proof for it."""
-        plain = not (self.average or self.balanced or self.lasso or self.intercept_penalty)
-        return self.loss.name == "logistic" and plain and not self.draws
+        """Whether what lies beyond one Newton step can be bounded."""
+        return self.loss.bounded and not self.lasso and not self.draws
 
     @property
     def uncertified(self) -> str:
         """Why there is no certificate."""
         if self.certified:
             return ""
-        if self.average:
-            return "its loss is an average, so its penalty changes with every row that goes"
-        if self.balanced:
-            return "balanced class weights change with every row that goes"
         if self.lasso:
             return "an L1 penalty chooses its features anew"
-        if self.intercept_penalty:
-            return "its intercept is penalised too"
-        return "the remainder of a Newton step is bounded for logistic loss only"
+        if self.draws:
+            return "its fit is drawn at random"
+        return "its loss has kinks, at which curvatures jump: nothing bounds how they change"
 
     @property
     def kept(self) -> Any:

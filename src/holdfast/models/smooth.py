@@ -115,7 +115,7 @@ class SmoothLinearCore(LinearScores, Core):
         self._base = reading.scale * data.weights * reading.by_class(data)
         self._weights = self._base
         if reading.balanced:
-            self._weights = self._base * balanced(self._classes, self._counted(reading.balanced))
+            self._weights = self._base * balanced(self.classes, self.counted(reading.balanced))
         total = self._total(np.zeros(0, dtype=np.intp))
         self.strength = reading.ridge * (total if reading.average else 1.0)
         self.penalty = np.full(phi.shape[1], self.strength)
@@ -168,24 +168,25 @@ class SmoothLinearCore(LinearScores, Core):
         return self.reading.link(label)
 
     @property
-    def _classes(self) -> Any:
+    def classes(self) -> Any:
+        """Which class each row is of."""
         return (self._given.y > 0).astype(int)
 
     def _total(self, gone: Positions) -> float:
         """What an average divides by, without some rows."""
-        counts = self._counted(self.reading.average)
+        counts = self.counted(self.reading.average)
         return float(counts.sum() - counts[gone].sum())
 
-    def _posed_without(
+    def posed_without(
         self, rows: Positions, factors: Array | None = None
     ) -> tuple[Array, Array, Array]:
         """Weights and penalties of the problem without some rows, scales re-weighted."""
         self._refuse_without_counts(rows)
         weights, penalty, linear = self._weights.copy(), self.penalty, self.linear
         if self.reading.balanced:
-            left = self._counted(self.reading.balanced).copy()
+            left = self.counted(self.reading.balanced).copy()
             left[rows] = 0.0
-            weights = self._base * balanced(self._classes, left)
+            weights = self._base * balanced(self.classes, left)
         weights[rows] = 0.0
         if self.reading.average:
             share = self._total(rows) / self._total(rows[:0])
@@ -198,36 +199,9 @@ class SmoothLinearCore(LinearScores, Core):
         return weights, penalty, linear
 
     @property
-    def changes_with_counts(self) -> bool:
-        """Whether the problem changes with the number of rows left."""
-        return bool(self.reading.average or self.reading.balanced)
-
-    def posed_for(self, gone: tuple[int, int]) -> tuple[Array, Array, Array]:
-        """Weights and penalties of the problem once so many rows of either class are gone.
-
-        Only where all rows count the same: see :attr:`holdfast.models.readings.Reading.counts`.
-        """
-        weights, penalty, linear = self._weights, self.penalty, self.linear
-        sizes = np.bincount(self._classes, minlength=2)
-        if self.reading.balanced and any(gone):
-            left = np.maximum(sizes - np.array(gone), 1)
-            factors = (left.sum() / left) / (sizes.sum() / sizes)
-            weights = weights * factors[self._classes]
-        if self.reading.average and any(gone):
-            share = 1.0 - sum(gone) / sizes.sum()
-            penalty, linear = penalty * share, linear * share
-            if self.intercept:
-                penalty[0] = self.penalty[0]
-        return weights, penalty, linear
-
-    @property
     def labels(self) -> Array:
         """Labels as the loss takes them."""
         return self._y
-
-    def optimum_for(self, start: Array, weights: Array, penalty: Array, linear: Array) -> Array:
-        """The optimum of the problem so posed, from somewhere near it."""
-        return self._optimum(start, weights, penalty, linear)
 
     def _refuse_without_counts(self, rows: Positions) -> None:
         """A log-mean falls without end once all that is left to count is 0."""
@@ -382,13 +356,13 @@ class SmoothLinearCore(LinearScores, Core):
             pull = self.penalty * theta + self.linear
             pull[: int(self.intercept)] = 0.0
             pull[~self.active] = 0.0
-            each = self._counted(reading.average)
+            each = self.counted(reading.average)
             directions.append(pull[:, None])
             shares.append(-each[:, None] / each.sum())
         if reading.balanced:
-            each = self._counted(reading.balanced)
+            each = self.counted(reading.balanced)
             slopes = weights * self._kind.slopes(self._phi @ theta, self._y)
-            members = np.stack([self._classes == c for c in (0, 1)], axis=1).astype(float)
+            members = np.stack([self.classes == c for c in (0, 1)], axis=1).astype(float)
             own = each[:, None] * members
             sizes = (each if omega is None else each * omega) @ members
             directions.append((self._phi * slopes[:, None]).T @ members)
@@ -424,7 +398,7 @@ class SmoothLinearCore(LinearScores, Core):
         moves = (each * (1.0 - np.minimum(u**2, loss.epsilon**2)) - by_weights) / max(own, 1e-300)
         return bent[:, None], moves[:, None]
 
-    def _counted(self, what: str) -> Array:
+    def counted(self, what: str) -> Array:
         """What an average, or a balance, counts of every row."""
         return np.ones(len(self._y)) if what == "rows" else self._given.weights
 
@@ -434,7 +408,7 @@ class SmoothLinearCore(LinearScores, Core):
         Each costs one look at the data; together they are as good as one step with the Hessian
         worked out again.
         """
-        posed = self._posed_without(rows)
+        posed = self.posed_without(rows)
         if (near := self._nearly(change, rows, posed)) is not None:
             return near
         found, moved = change, np.inf
@@ -515,7 +489,7 @@ class SmoothLinearCore(LinearScores, Core):
         if self.rows.n <= MANY or self.design.rank > FEW or reading.kinks or reading.lasso:
             return None
         rows, z = self.design.whiten(self._phi), self._phi @ self.theta
-        groups = self._classes if reading.balanced else np.zeros(len(z), dtype=np.intp)
+        groups = self.classes if reading.balanced else np.zeros(len(z), dtype=np.intp)
         return Expansion(rows, z, self._y, self._weights, self.loss, groups)
 
     def _nearly(
@@ -560,7 +534,7 @@ class SmoothLinearCore(LinearScores, Core):
             return np.ones(1)
         stays = self._weights > 0
         stays[rows] = False
-        some = [int(np.argmax(stays & (self._classes == c))) for c in (0, 1)]
+        some = [int(np.argmax(stays & (self.classes == c))) for c in (0, 1)]
         return np.asarray(posed[0][some] / self._weights[some])
 
     def nearby(
@@ -576,7 +550,7 @@ class SmoothLinearCore(LinearScores, Core):
         some : those that are asked about
         factors : what the penalty of each feature is multiplied by
         """
-        posed = self._posed_without(rows, factors)
+        posed = self.posed_without(rows, factors)
         change = self._nearly(np.zeros(self.design.rank), rows, posed)
         if change is None or self._expansion is None:
             return None
@@ -595,7 +569,7 @@ class SmoothLinearCore(LinearScores, Core):
         By steps with one Hessian while each is a good deal smaller than the last (few rows of many
         hardly change it), else by Newton's method. ``factors`` re-weight the penalties.
         """
-        posed = self._posed_without(rows, factors)
+        posed = self.posed_without(rows, factors)
         try:
             start = np.zeros(self.design.rank)
             if posed[1] is self.penalty:
@@ -641,7 +615,7 @@ class SmoothLinearCore(LinearScores, Core):
     def _near_optimum(self, rows: Positions, factors: Array | None = None) -> Array:
         """:meth:`optimum_without`, of many rows to within what :class:`Expansion` leaves out."""
         start = np.zeros(self.design.rank)
-        near = self._nearly(start, rows, self._posed_without(rows, factors))
+        near = self._nearly(start, rows, self.posed_without(rows, factors))
         if near is None:
             return self.optimum_without(rows, factors)
         optimum: Array = self.theta - self.design.parameters(near)
@@ -706,11 +680,11 @@ class SmoothLinearCore(LinearScores, Core):
         reading = self.reading
         each, penalty, linear = self._weights, self.penalty, self.linear
         if reading.balanced:
-            counted = self._counted(reading.balanced) * omega
-            each = self._base * balanced(self._classes, counted)
+            counted = self.counted(reading.balanced) * omega
+            each = self._base * balanced(self.classes, counted)
         weights = each * omega
         if reading.average:
-            counts = self._counted(reading.average)
+            counts = self.counted(reading.average)
             share = float(counts @ omega / counts.sum())
             penalty, linear = penalty * share, linear * share
         theta = self._optimum(self.theta, weights, penalty, linear)

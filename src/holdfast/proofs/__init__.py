@@ -20,8 +20,9 @@ from holdfast.models.erasable import ErasableModel, refuse_other_models
 from holdfast.models.refits import Kept, Refits, broken, own_scores_without, small_matrices
 from holdfast.models.shortlist import Shortlist
 from holdfast.models.solving import whole_effect
-from holdfast.proofs.candidates import Asked, Missed, Verdicts
-from holdfast.proofs.logistic import missed_by_newton, single_deletions, stronger_attacks
+from holdfast.proofs.candidates import Asked, Missed, Remainder, Verdicts
+from holdfast.proofs.grown import by_tree_of_optima, by_tree_of_steps
+from holdfast.proofs.logistic import missed_by_newton, stronger_attacks
 from holdfast.proofs.rescaled import Rescaled
 from holdfast.proofs.result import Proof, made
 from holdfast.proofs.rows import verdicts
@@ -144,69 +145,93 @@ def _verdicts(
     whole: bool,
 ) -> tuple[Verdicts, str, str]:
     """Verdicts, how they were reached, and why there is nothing beyond their limit."""
-    smooth = model.can.certificate == "newton"
-    here = units.single or model.rows.names is None
-    if model.can.certificate is not None and (units.single or not smooth) and here:
-        whole &= model.preprocessing is not None
-        judge = partial(_by_newton if smooth else _by_algebra, whole, deadline)
-        how = "rows" if units.single else "subjects (block form, weaker than rows)"
-        why = "deletions this large may be singular, or their bound does not converge"
-        if smooth:
-            how, why = (
-                f"{how}, Newton step and remainder",
-                "what lies beyond one step of the refit is not bounded",
-            )
-        asked = Asked(model, promises.kept_points, promises.margins, errors, units, budget)
-        if whole:
-            return for_the_whole(asked, judge), f"{how}, preprocessing refitted", why
+    smooth, scanned = model.can.certificate == "newton", model.rows.names is not None
+    if model.can.certificate is None or (scanned and not units.single):
+        reason = model.can.uncertified or "networks and refit-only models have no bound"
+        if model.can.certificate is not None:
+            reason = "a table read by blocks is certified by single rows"
+        return _attack_only(model, promises, units, budget, random_state), "attack only", reason
+    whole &= model.preprocessing is not None
+    asked = Asked(model, promises.kept_points, promises.margins, errors, units, budget)
+    judge = partial(_by_newton if smooth else _by_algebra, whole, deadline)
+    how = "rows" if units.single else "subjects"
+    why = "deletions this large may be singular, or their bound does not converge"
+    if smooth:
+        how, why = f"{how}, Newton steps and remainders", "what lies beyond is not bounded closely"
+    elif model.can.form == "kernel" and not units.single:
+        how = f"{how} (block form, weaker than rows)"
+    if not whole:
         return judge(asked), how, why
-    reason = model.can.uncertified or "networks and refit-only models have no bound"
-    if smooth and not units.single:
-        reason = "logistic regression is certified by single rows"
-    if not here:
-        reason = "a table read by blocks is certified by single rows"
-    return _attack_only(model, promises, units, budget, random_state), "attack only", reason
+    return for_the_whole(asked, judge, apart=not smooth or scanned), (
+        f"{how}, preprocessing refitted"
+    ), why
 
 
 def _by_algebra(whole: bool, deadline: float, asked: Asked) -> Verdicts:
     """Least squares: the formula is exact, but for what refitting scalers adds."""
-    deadline = -np.inf if asked.quick else deadline
+    end = -np.inf if asked.quick else deadline
     margins, errors, budget = asked.margins, asked.errors, asked.budget
     deletions = asked.model.deletions(asked.points, preprocessing="kept")
     deletions.prepare()
     more = Rescaled(asked) if whole else None
+    hidden, charged = np.zeros((margins.size, budget + 1)), None
     if asked.units.single:
-        remainder = None if more is None else lambda _: more.by_row()
-        return verdicts(deletions, margins, errors, budget, deadline, remainder)
-    hidden = np.zeros((margins.size, budget + 1)) if more is None else more.off_margins()
-    return verdicts_by_subject(deletions, asked.units, margins, errors, hidden, budget, deadline)
+        missed = Missed.nothing(margins.size, deletions.rows.n, budget)
+        missed = missed if more is None else more.by_row()
+        found = verdicts(deletions, margins, errors, budget, end, lambda _: missed)
+        hidden, charged = missed.for_units(asked.units, budget)
+    else:
+        hidden = hidden if more is None else more.off_margins()
+        found = verdicts_by_subject(deletions, asked.units, margins, errors, hidden, budget, end)
+    grows = isinstance(deletions, LowRankDeletions) and deletions.outside is None
+    if grows and not asked.quick:
+        by_tree_of_steps(asked, deletions, found, hidden, charged, deadline)
+    return found
 
 
 def _by_newton(whole: bool, deadline: float, asked: Asked) -> Verdicts:
-    """A smooth loss: one Newton step and what it may miss."""
-    model, points, margins = asked.model, asked.points, asked.margins
-    core, Z = model.form("smooth"), model.features(points)
-    triple = cast(LowRankDeletions, model.deletions(points, preprocessing="kept"))
-    scores, refitted = model.scores(points), whole_effect(model, points) if whole else None
+    """A smooth loss: one Newton step and what it may miss, then a tree of optima."""
+    model, margins, budget = asked.model, asked.margins, asked.budget
+    triple = cast(LowRankDeletions, model.deletions(asked.points, preprocessing="kept"))
+    if triple.outside is not None:
+        return _by_one_step(whole, deadline, asked, triple)
+    found = Verdicts.nothing(margins.size)
+    if triple.also is None and asked.units.single and model.form("smooth").loss.name == "logistic":
+        remainder = _remainder(whole, asked, triple)
+        found = verdicts(triple, margins, asked.errors, budget, -np.inf, remainder)
+    by_tree_of_optima(asked, found, whole, deadline)
+    return found
+
+
+def _remainder(whole: bool, asked: Asked, triple: LowRankDeletions) -> Remainder:
+    """What one Newton step may miss, and what refitting scalers adds."""
 
     def remainder(found: Boxes) -> Missed:
-        missed, paths = missed_by_newton(core, triple, found)
-        if not whole:
-            return missed
-        return Rescaled(asked).by_row(missed, paths)
+        missed, paths = missed_by_newton(asked.model.form("smooth"), triple, found)
+        return Rescaled(asked).by_row(missed, paths) if whole else missed
+
+    return remainder
+
+
+def _by_one_step(
+    whole: bool, deadline: float, asked: Asked, triple: LowRankDeletions
+) -> Verdicts:
+    """The same of a table read by blocks: rows that are not here allow no tree."""
+    model, points, margins = asked.model, asked.points, asked.margins
+    core, Z = model.form("smooth"), model.features(points)
+    scores, refitted = model.scores(points), whole_effect(model, points) if whole else None
 
     def drops(rows: Positions, some: Positions) -> Array:
         if refitted is not None:
             return refitted(rows)[some]
         return np.asarray(scores[some] - core.scores_without(Z[some], [rows])[0])
 
-    budget, stay = asked.budget, asked.units.rows(asked.stay)
     end = -np.inf if asked.quick else deadline
-    found = verdicts(triple, margins, asked.errors, budget, end, remainder)
+    remainder = _remainder(whole, asked, triple)
+    found = verdicts(triple, margins, asked.errors, asked.budget, end, remainder)
     if not asked.quick:
-        if triple.outside is None:
-            single_deletions(triple, margins, found, stay, drops, deadline)
-        stronger_attacks(triple, margins, found, stay, drops, budget, deadline)
+        stay = asked.units.rows(asked.stay)
+        stronger_attacks(triple, margins, found, stay, drops, asked.budget, deadline)
     return found
 
 

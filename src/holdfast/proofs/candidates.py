@@ -75,6 +75,19 @@ class Missed:
                 out[some] += np.einsum("qm,mqt->qt", left[some], those[:, where[some]])
         return out
 
+    def for_units(
+        self, units: Units, budget: int
+    ) -> tuple[Array, Callable[[int, Positions, Positions], Array]]:
+        """What is hidden of every ``k``, (q, budget + 1), and what single units are charged."""
+        hidden = np.full((len(self.hidden), budget + 1), np.inf)
+        hidden[:, : self.limit + 1] = self.hidden[:, : self.limit + 1]
+
+        def charged(k: int, recourses: Positions, some: Positions) -> Array:
+            found = self.of(k, recourses, units.order[some]) if k <= self.limit else ()
+            return np.asarray(found) if len(found) else np.zeros((recourses.size, some.size))
+
+        return hidden, charged
+
     def set_aside(self, rows: Positions) -> Missed:
         """The same with some rows' parts taken into what is hidden, whoever goes."""
         if not rows.size:
@@ -146,6 +159,12 @@ class Verdicts:
     limit: int
     boxes: Boxes | None = field(default=None, repr=False)
     missed: Missed | None = field(default=None, repr=False)
+
+    @classmethod
+    def nothing(cls, q: int) -> Verdicts:
+        """Nothing is known yet."""
+        zero = np.zeros(q, dtype=np.intp)
+        return cls(zero, zero.copy(), [()] * q, np.zeros(q), np.zeros(q, dtype=bool), 0)
 
     def improve(self, places: Positions, better: Verdicts) -> None:
         """Take over what is known better of some recourses."""

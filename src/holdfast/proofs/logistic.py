@@ -210,55 +210,6 @@ def _kappa(M: float) -> float:
     return 6.0 * (np.expm1(M) - M - M**2 / 2.0) / M**3 if M > 1e-2 else 1.0 + M
 
 
-def single_deletions(
-    deletions: LowRankDeletions,
-    margins: Array,
-    found: Verdicts,
-    stay: Positions,
-    drops: Callable[[Positions, Positions], Array],
-    deadline: float,
-) -> None:
-    """``k = 1`` decided by refitting: the rows that the bound leaves open, one by one.
-
-    A row is left open for a recourse where its Newton effect plus remainder passes the margin;
-    where there is no bound at all, every row is. Out of time, nothing is claimed.
-
-    Parameters
-    ----------
-    stay : positions of rows that are not asked about
-    drops : what going rows take off the scores of some recourses, (positions, recourses) → array
-    """
-    undecided = np.flatnonzero(found.certified == 0)  # a Newton step's claim is checked too
-    if undecided.size == 0:
-        return
-    able = np.ones(deletions.rows.n, dtype=bool)
-    able[deletions.rows.undeletable()] = False
-    able[stay] = False
-    open_ = np.repeat(able[None, :], undecided.size, axis=0)
-    missed = found.missed
-    if found.limit >= 1 and missed is not None and found.boxes is not None:
-        effects = deletions.queries[undecided] @ (deletions.factor * found.boxes.high[1][:, None]).T
-        room = margins[undecided] - missed.hidden[undecided, 1]
-        open_ &= effects + missed.of(1, undecided) > room[:, None] * (1.0 - 1e-6)
-    worst, by = np.full(undecided.size, -np.inf), np.zeros(undecided.size, dtype=np.intp)
-    for row in np.flatnonzero(open_.any(axis=0)).tolist():
-        if time.monotonic() > deadline:
-            return
-        some = np.flatnonzero(open_[:, row])
-        drop = drops(np.array([row]), undecided[some])
-        by[some] = np.where(drop > worst[some], row, by[some])
-        worst[some] = np.maximum(worst[some], drop)
-    found.limit = max(found.limit, 1)
-    for j, drop, row in zip(undecided.tolist(), worst.tolist(), by.tolist(), strict=True):
-        tolerance = 1e-9 * (abs(margins[j]) + abs(drop) + 1.0)
-        if drop > margins[j] + tolerance:
-            found.attacked[j], found.witness[j] = 1, (row,)
-        elif drop < margins[j] - tolerance:
-            found.certified[j], found.bound[j] = 1, max(drop, 0.0)
-            if found.attacked[j] == 1:
-                found.attacked[j], found.witness[j] = 0, ()
-
-
 #: rows a stronger attack on one recourse is made of, sets kept for the next size, sets solved for
 _FEW, _BEAM, _SOLVED = 24, 12, 6
 

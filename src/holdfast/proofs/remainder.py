@@ -33,6 +33,13 @@ they should not be. Every term is charged to the units of ``S``: :math:`ε² ≤
 :math:`‖δ‖² ≤ ε²(1 + h_S/(1−h))`, :math:`h_S ≤ Σ_S ‖u_i‖²`, products of roots by
 :math:`2xy ≤ αx² + y²/α`.
 
+**What else changes** (:mod:`holdfast.models.shifts`): factors add :math:`p_S = Σ_f δ_f(S) π_f` to the
+gradient and :math:`ΔH`, :math:`‖ΔH‖ ≤ ω`, to the Hessian, so
+:math:`(M_S + X + ΔH) δ = −(g_S + p_S)`. With :math:`π ≥ ‖p_S‖/\sqrt{1−h}` the way is bounded by
+:math:`ε(1 − ν − ω/(1−h)) ≤ ρ + π`, and to what is charged come :math:`bᵀp_S`, a sum over ``S`` with its
+sign, :math:`‖ΔH b‖ D`, and :math:`‖p_S‖ + ωD` beside ``X`` in the second part. Classes that are
+re-weighted also re-weight the rows of ``S`` themselves, by no more than ω.
+
 **Levels.** What is charged grows with ``ε``, and the sets that pull hardest are rarely those that
 threaten a given recourse. So sets are told apart by which :math:`Q_l` they stay below: at level
 ``l`` the charges are those of :math:`ε_l`, and the units of ``S`` pull more than :math:`Q_{l−1}` together,
@@ -47,6 +54,7 @@ import numpy as np
 
 from holdfast.algebra.rows import Array, Positions
 from holdfast.models.optima import Optimum
+from holdfast.models.shifts import Shifts
 from holdfast.proofs.sets import OUT, Pool, Sets, largest_sum, largest_sums
 
 #: rows whose Newton moves are looked at
@@ -72,6 +80,7 @@ class Step:
     pulls : ``Q``, what units may pull together
     nu : ``ν``
     pushed : ``X``
+    reweighted : ``ω`` of classes, their curvatures on the way
     bends : what bounds ``t``, (n,) each
     """
 
@@ -80,6 +89,7 @@ class Step:
     pulls: float
     nu: float
     pushed: float
+    reweighted: float
     bends: tuple[Array, Array]
 
 
@@ -94,20 +104,33 @@ class Ladder:
     queries : (q, p)
         Recourses where the Hessian is the identity.
     heaviest : ``h``
+    shifts : what else changes; ``None`` where nothing bounds that, nor the ladder then
     """
 
     def __init__(
-        self, at: Optimum, sets: Sets, positions: Positions, queries: Array, heaviest: float
+        self,
+        at: Optimum,
+        sets: Sets,
+        positions: Positions,
+        queries: Array,
+        heaviest: float,
+        shifts: Shifts | None,
     ):
         self.at, self.sets, self.queries = at, sets, queries
         pool, k = sets.candidates, sets.k
         self.h = heaviest
         self._positions, self._steps, self._prices = positions, [], []  # type: ignore[var-annotated]
-        self.ended = not self.h < 1.0
-        if self.ended:
+        self.ended = shifts is None or not self.h < 1.0
+        if shifts is None or self.ended:
             return
+        self.shifts = shifts
         self.most = largest_sum(sets.pulls, k)
-        self._first = max(np.sqrt(self.most) * _FIRST, 1e-12)
+        by_row, anyway = shifts.sizes
+        self.shifted = largest_sum(pool.by_unit(by_row[positions]), k) + anyway
+        self.shifted += shifts.reweighted * largest_sum(pool.lengths, k)
+        self.shifted *= OUT
+        self.shoved = self.shifted / np.sqrt(1.0 - heaviest)
+        self._first = max(np.sqrt(self.most) * _FIRST + 1.1 * self.shoved, 1e-12)
         self._reach = self._lengthened(pool, k)
         longest = np.argpartition(-at.lengths, min(LONGEST, at.lengths.size - 1))[:LONGEST]
         along = np.abs(at.A[longest] @ pool.whitened.T) * sets.reach
@@ -158,18 +181,21 @@ class Ladder:
             if not (np.all(np.isfinite(fall)) and np.all(np.isfinite(rise))):
                 return None
             down, up = at.largest(fall), at.largest(rise)
-            pushed = max(down, up) * distance
-            closer = self._newton + self._reach[longest] * pushed / np.sqrt(1.0 - h)
+            reweighted = self.shifts.reweighted * (1.0 + up)
+            moved = self.shifts.stiffened + reweighted
+            pushed = (max(down, up) + moved) * distance
+            further = self.shoved + pushed / np.sqrt(1.0 - h)
+            closer = self._newton + self._reach[longest] * further
             if turn == _ROUNDS - 1 or not np.any(closer < moves[longest]):
                 break
             moves[longest] = np.minimum(moves[longest], closer)
         if not down < 1.0 - 1e-9:
             return None
-        nu = self._share(fall, down)
+        nu = self._share(fall, down) + moved / (1.0 - h) * OUT
         if not nu < 1.0 - 1e-6:
             return None
-        pulls = (eps * (1.0 - nu)) ** 2 * (1.0 - 1e-9)
-        return Step(eps, distance, pulls, nu, pushed, at.bends(moves))
+        pulls = max(eps * (1.0 - nu) - self.shoved, 0.0) ** 2 * (1.0 - 1e-9)
+        return Step(eps, distance, pulls, nu, pushed, reweighted, at.bends(moves))
 
     def _share(self, fall: Array, down: float) -> float:
         """``ν``."""
@@ -211,8 +237,8 @@ def charges(
     pulls: Array,
     c: Array,
     gains: Array,
-) -> Array:
-    """What each unit is charged at a step, for some recourses: (recourses, units).
+) -> tuple[Array, Array]:
+    """What each unit is charged at a step, (recourses, units), and what all are, (recourses,).
 
     Parameters
     ----------
@@ -223,8 +249,8 @@ def charges(
     """
     step = ladder.step(number)
     assert step is not None
-    pool, at, h = sets.candidates, ladder.at, ladder.h
-    price = ladder.price(number, some)[:, None]
+    pool, at, h, shifts = sets.candidates, ladder.at, ladder.h, ladder.shifts
+    price = ladder.price(number, some)
     along = ladder.queries[some] @ at.A[rows].T
     worst = np.minimum(-along * step.bends[0][rows], -along * step.bends[1][rows])
     squares = pool.by_unit(c**2)
@@ -234,6 +260,22 @@ def charges(
     alpha = np.sqrt(np.maximum(pool.leverage[top].sum(axis=1), 1e-300))
     alpha /= np.sqrt(np.maximum(np.take_along_axis(squares, top, axis=1).sum(axis=1), 1e-300))
     alpha = alpha[:, None]
-    found = price * (pulls / ((1.0 - step.nu) ** 2 * (1.0 - h))) + own * step.distance**2
-    found += 0.5 * step.pushed / (1.0 - h) * (alpha * squares + pool.leverage / alpha)
-    return np.asarray(found * (1.0 + 1e-9))
+    # ε² ≤ (ρ + π)²/(1 − ν)² ≤ (ρ²/(1 − x) + π²/x)/(1 − ν)², best at x = π/(ρ + π)
+    per_pull = price / ((1.0 - step.nu) ** 2 * (1.0 - h))
+    split = min(ladder.shoved / max(step.eps * (1.0 - step.nu), 1e-300), 0.5)
+    found = (per_pull / (1.0 - split))[:, None] * pulls + own * step.distance**2
+    second = step.pushed + ladder.shifted
+    found += 0.5 * second / (1.0 - h) * (alpha * squares + pool.leverage / alpha)
+    anyway = np.zeros(some.size)
+    if len(shifts.vectors):
+        if ladder.shoved:
+            anyway += per_pull * (ladder.shoved**2 / split)
+        queries = ladder.queries[some]
+        more, always = shifts.along(queries, rows)
+        found += pool.by_unit(more)
+        if shifts.reweighted:
+            found += shifts.reweighted * pool.by_unit(np.abs(c * pool.residuals))
+        lengths = np.sqrt(np.einsum("ij,ij->i", queries, queries))
+        anyway += always + (shifts.stiffness(queries) + step.reweighted * lengths) * step.distance
+    slack = 1e-9 * np.abs(found)
+    return np.asarray(found + slack), anyway * (1.0 + 1e-9)

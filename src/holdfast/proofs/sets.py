@@ -146,7 +146,10 @@ class Pool:
         rest = float(np.sqrt(others.max(initial=0.0)))
         lengths = np.sqrt(own[core])
         top = np.maximum(largest_sums(ties, count - 1), lengths[:, None] * rest)
-        longest = float(lengths.max())
+        short = count - 1 - top.shape[1]
+        if short > 0:  # large units: partners that are not in the core
+            top = np.hstack([top, np.repeat(lengths[:, None] * rest, short, axis=1)])
+        longest = max(float(lengths.max()), rest)
         row_sums = max(
             float((own[core] + top.sum(axis=1)).max()), rest * (rest + (count - 1) * longest)
         )

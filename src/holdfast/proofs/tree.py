@@ -18,53 +18,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from holdfast.algebra.rows import Array, Positions
-from holdfast.algebra.unit_loops import branch_units, within_levels
-from holdfast.models.optima import Optima, Optimum
-from holdfast.proofs.remainder import Ladder, charges
-from holdfast.proofs.sets import Pool, Sets, largest_sum, rows_of
-
-#: nodes of one tree of Newton steps, and the rows it is grown on at most
-_NODES, _GROWN = 2_000, 300
-
-#: a set of candidates is looked at again when it has become this much smaller
-_FEWER = 0.85
-
-#: leverages that are light together: heavier sets are bounded apart
-LIGHT = 0.2
+from holdfast.errors import HoldfastError
+from holdfast.proofs.looks import Node, Question
+from holdfast.proofs.points import Point, Points
 
 #: candidates of a recourse that are few enough to be looked at alone
 FEW = 1_500
 
-#: units told apart at once where they are too many, and looks at all of them at most for each k
+#: units told apart at once where they are too many, and how often that is done for each k
 AT_ONCE, AFAR = 3, 60
 
-#: looks at one recourse, in all, before it is left as it is
-LOOKS = 400
+#: recourses that are looked at together at the cost of one
+TOGETHER = 16
 
+#: looks at one recourse for one k, at most
+LOOKS = 100
 
-class Point(Protocol):
-    """Where a node stands: the model without some units."""
+#: sets that are solved for because they may break somebody, beside those the tree leads to
+SUSPECTS = 1_500
 
-    def pool(self, units: Positions) -> tuple[Pool, Positions]:
-        """Some units as candidates, and their rows."""
-
-    def functionals(self, some: Positions, rows: Positions) -> Array:
-        """``c`` of some recourses, (recourses, rows)."""
-
-    def drops(self) -> Array:
-        """What those that are gone took off the scores, (q,)."""
-
-    def ladders(self, units: Positions, k: int) -> list[tuple[Ladder, float]] | None:
-        """What bounds the remainder; ``None`` where there is none.
-
-        Each ladder speaks of sets with more leverage than so much, or at most (negative) so much.
-        """
+#: a model that does not exist: no optimum, no unique fit
+_NONE = (ValueError, ArithmeticError, np.linalg.LinAlgError, HoldfastError)
 
 
 @dataclass
@@ -75,13 +54,13 @@ class Claims:
     ----------
     certified, attacked : (q,) attacked is ``budget + 1`` where nothing is known
     witness : units
-    reached : (q,) an effect that ``certified`` deletions do not exceed
+    suspected : sets that a Newton step believes in; () for none
     """
 
     certified: Positions
     attacked: Positions
     witness: list[tuple[int, ...]]
-    tried: dict[int, int] = field(default_factory=dict)
+    suspected: list[tuple[int, ...]]
 
 
 class Tree:
@@ -89,60 +68,71 @@ class Tree:
 
     Parameters
     ----------
-    stand : callable
-        The point without some units.
-    starts, order : units and their rows, as in :class:`holdfast.algebra.units.Units`
+    points : Points
     proof : (q, budget + 1)
         What ``k`` deletions may take off a score, rounding and what is hidden paid.
-    margins : (q,)
+    broken : (q,)
+        A drop that certainly breaks it.
     able : units that may go
-    charged : callable
+    claims : Claims
+    charged : callable, optional
         What else units are charged when ``k`` go: (k, recourses, units) → (recourses, units).
-    breaks : callable
-        Whether some units break some recourses, by refitting: (units, recourses) → mask.
+    looks : how many there may be
+    deadline : when to stop in any case
     """
 
     def __init__(
         self,
-        stand: Callable[[tuple[int, ...]], Point],
+        points: Points,
         proof: Array,
-        margins: Array,
+        broken: Array,
         able: Positions,
-        charged: Callable[[int, Positions, Positions], Array],
-        breaks: Callable[[tuple[int, ...], Positions], Any],
-        deadline: float,
-        looks: int,
+        claims: Claims,
+        charged: Callable[[int, Positions, Positions], Array] | None = None,
+        looks: int = 1_000,
+        deadline: float = np.inf,
     ):
-        self._stand, self._proof, self._margins = stand, proof, margins
-        self._able, self._charged, self._breaks = able, charged, breaks
-        self._deadline, self._looks = deadline, looks
+        self._points, self._broken, self._able, self.claims = points, broken, able, claims
+        self._left, self._deadline, self._solved = looks, deadline, 0
+        self._question = Question(0, proof, charged or _nothing, self._suspect)
+        self._tried: set[tuple[int, ...]] = set()
 
-    def run(self, claims: Claims, budget: int) -> None:
-        """Raise what is certified, ``k`` by ``k``."""
-        self._claims = claims
+    def run(self, budget: int) -> None:
+        """Raise what is certified, ``k`` by ``k``; then look for the attacks that are left."""
+        claims = self.claims
         for k in range(1, budget + 1):
+            self._try_suspects(k)
             some = np.flatnonzero((claims.certified == k - 1) & (claims.attacked > k))
-            if not some.size:
+            if not some.size or self._over():
                 continue
-            self._k, self._spent = k, dict.fromkeys(some.tolist(), 0)
+            self._question = replace(self._question, k=k)
+            self._spent = dict.fromkeys(some.tolist(), 0)
             self._undecided: set[int] = set()
             self._afar = AFAR
             self._explore((), k, some, {})
             for j in some.tolist():
                 if j not in self._undecided and claims.attacked[j] > k:
                     claims.certified[j] = k
+        self._attack(budget)
 
     def _over(self) -> bool:
-        return time.monotonic() > self._deadline
+        return self._left <= 0 or time.monotonic() > self._deadline
 
-    def _open(self, some: Any) -> Positions:
+    # proofs -----------------------------------------------------------------------------------
+
+    def _open(self, some: object) -> Positions:
         """Those whose attack is not known to be small enough, nor given up."""
+        asked = self._question.k
         return np.array(
-            [j for j in some if self._claims.attacked[j] > self._k and j not in self._undecided],
+            [
+                j
+                for j in some  # type: ignore[attr-defined]
+                if self.claims.attacked[j] > asked and j not in self._undecided
+            ],
             dtype=np.intp,
         )
 
-    def _give_up(self, some: Any) -> None:
+    def _give_up(self, some: object) -> None:
         self._undecided |= set(np.asarray(some).tolist())
 
     def _explore(
@@ -152,18 +142,20 @@ class Tree:
 
         ``own`` has the candidates of each; who has none yet has all that are able.
         """
-        try:
-            point = self._stand(gone)
-        except (ValueError, np.linalg.LinAlgError, ArithmeticError):
-            self._give_up(some)  # there is no optimum there
+        point = self._stand(gone)
+        if point is None:
+            self._give_up(some)
             return
-        self._witnessed(gone, point)
         some = self._open(some)
+        node = Node(self._question, point, gone, k)
+        short = node.rooms(some) < 0  # neither broken nor safe, by less than rounding
+        self._give_up(some[short])
+        some = some[~short]
         if k == 0 or not some.size:
             return
-        node = _Node(self, point, gone, k)
         left = {j: own[j] for j in some.tolist() if j in own}
-        left |= self._narrowed(node, gone, k, np.array([j for j in some.tolist() if j not in own]))
+        rest = np.array([j for j in some.tolist() if j not in own], dtype=np.intp)
+        left |= self._narrowed(node, gone, k, rest)
         danger: dict[int, Array] = {}
         for j in list(left):
             self._look(node, j, left, danger)
@@ -183,8 +175,17 @@ class Tree:
                 left[j] = fewer[j]
                 self._look(node, j, left, danger)
 
+    def _stand(self, gone: tuple[int, ...]) -> Point | None:
+        """The point without some units, whoever is broken there noted; ``None``: there is none."""
+        try:
+            point = self._points.without(gone)
+        except _NONE:
+            return None
+        self._witnessed(gone, point.drops())
+        return point
+
     def _narrowed(
-        self, node: _Node, gone: tuple[int, ...], k: int, some: Positions
+        self, node: Node, gone: tuple[int, ...], k: int, some: Positions
     ) -> dict[int, Positions]:
         """Candidates of recourses that have none of their own yet, few enough to be looked at.
 
@@ -197,6 +198,7 @@ class Tree:
                 self._give_up(some)
                 break
             self._afar -= 1
+            self._left -= 1 + some.size // TOGETHER
             left, pulls = node.from_afar(some, able)
             few = {j: units for j, units in left.items() if units.size <= FEW}
             found |= few
@@ -210,6 +212,7 @@ class Tree:
                     break
                 able = able[able != t]
                 self._without_able(t, gone, k, some, able)
+            some = self._open(some)
         return found
 
     def _without_able(
@@ -221,286 +224,76 @@ class Tree:
         self._able = before
 
     def _look(
-        self, node: _Node, j: int, left: dict[int, Positions], danger: dict[int, Array]
+        self, node: Node, j: int, left: dict[int, Positions], danger: dict[int, Array]
     ) -> None:
         """One more look at a recourse; it is out where that decides."""
-        if self._spent[j] >= self._looks:
+        if self._spent[j] >= LOOKS or self._over():
             self._give_up([j])
             left.pop(j, None)
             return
         self._spent[j] += 1
+        self._left -= 1
         found = node.closer(j, left[j])
         if found is None:
             left.pop(j, None)
         else:
             left[j], danger[j] = found
 
-    def _witnessed(self, gone: tuple[int, ...], point: Point) -> None:
+    # attacks ----------------------------------------------------------------------------------
+
+    def _witnessed(self, gone: tuple[int, ...], drops: Array) -> None:
         """Whoever is broken without these has a witness."""
         if not gone:
             return
-        claims, size = self._claims, len(gone)
-        short = (point.drops() > self._margins) & (claims.attacked > size)
-        hit = np.flatnonzero(short)
-        if hit.size:
-            hit = hit[self._breaks(gone, hit)]
-        for j in hit.tolist():
+        claims, size = self.claims, len(gone)
+        for j in np.flatnonzero((drops > self._broken) & (claims.attacked > size)).tolist():
             claims.attacked[j], claims.witness[j] = size, tuple(sorted(gone))
 
-    def try_set(self, units: tuple[int, ...], j: int) -> None:
+    def _suspect(self, units: tuple[int, ...], j: int) -> None:
         """Whether some units break a recourse, and whom else."""
-        if self._claims.attacked[j] <= len(units):
+        key = tuple(sorted(units))
+        if self.claims.attacked[j] <= len(key) or key in self._tried:
             return
-        if self._claims.tried.get(hash(units)):
-            return
-        self._claims.tried[hash(units)] = 1
+        self._tried.add(key)
+        self._solved += 1
         try:
-            self._witnessed(units, self._stand(units))
-        except (ValueError, np.linalg.LinAlgError, ArithmeticError):
+            self._witnessed(key, self._points.drops(key))
+        except _NONE:
             return
 
+    def _try_suspects(self, k: int) -> None:
+        """What a Newton step believes to break a recourse, at this size."""
+        for j, units in enumerate(self.claims.suspected):
+            if len(units) == k and self.claims.certified[j] < k and self._solved < SUSPECTS:
+                self._suspect(units, j)
 
-class _Node:
-    """A point of the tree, and what is bounded there."""
+    def _attack(self, budget: int) -> None:
+        """Attacks on those that have none: what is suspected, one more unit at a time."""
+        claims = self.claims
+        for size in range(1, budget + 1):
+            for j in np.flatnonzero((claims.attacked > budget) & (claims.certified < budget)):
+                units = claims.suspected[j]
+                if len(units) != size or claims.attacked[j] <= budget:
+                    continue
+                if self._solved >= SUSPECTS or time.monotonic() > self._deadline:
+                    return
+                self._suspect(units, int(j))
+                if claims.attacked[j] > budget and size < budget:
+                    claims.suspected[j] = self._further(units, int(j))
 
-    def __init__(self, tree: Tree, point: Point, gone: tuple[int, ...], k: int):
-        self._tree, self._point, self._gone, self.k = tree, point, gone, k
-        self._drops = point.drops()
-        self._ladders: list[tuple[Ladder, float]] | None = None
-        self._of: Positions = np.zeros(0, dtype=np.intp)
-
-    def _rooms(self, some: Positions) -> Array:
-        """What may still be taken off the scores of some recourses."""
-        tree = self._tree
-        rooms: Array = tree._proof[some, tree._k] - self._drops[some]
-        if self._gone:
-            rooms = rooms - tree._charged(tree._k, some, np.array(self._gone)).sum(axis=1)
-        return rooms
-
-    def from_afar(self, some: Positions, units: Positions) -> tuple[dict[int, Positions], Array]:
-        """Who is not decided by one bound for all, with their candidates; and how units pull."""
-        pool, rows = self._point.pool(units)
-        heavy = pool.leverage * (1.0 + pool.by_unit(pool.residuals**2))
-        sets = Sets(pool, self.k)
-        if not sets.fine:
-            return dict.fromkeys(some.tolist(), units), heavy
-        self._ladders, self._of = self._point.ladders(units, self.k), units
-        left: dict[int, Positions] = {}
-        many = max(1, (1 << 20) // max(rows.size, 1))
-        for start in range(0, some.size, many):
-            few = some[start : start + many]
-            looked = _Look(self, few, sets, rows, units, own=False)
-            left |= {
-                j: units[mask]
-                for j, mask, done in zip(few.tolist(), looked.alive, looked.decided, strict=True)
-                if not done
-            }
-        return left, heavy if self._ladders is None else sets.halves + heavy
-
-    def closer(self, j: int, units: Positions) -> tuple[Positions, Array] | None:
-        """The candidates of one recourse and how dangerous each is; ``None``: decided."""
-        one = np.array([j])
-        while True:
-            if not units.size:
-                return None if self._rooms(one)[0] >= 0 else (units, np.zeros(0))
-            pool, rows = self._point.pool(units)
-            sets = Sets(pool, self.k)
-            if not sets.fine:
-                return units, pool.leverage * (1.0 + pool.by_unit(pool.residuals**2))
-            if not self._of.size or not np.isin(units, self._of).all():
-                self._ladders, self._of = self._point.ladders(units, self.k), units
-            looked = _Look(self, one, sets, rows, units, own=True)
-            if looked.decided[0]:
-                return None
-            alive = np.flatnonzero(looked.alive[0])
-            if alive.size > _FEWER * units.size:
-                break
-            units = units[alive]
-        if self._grown(j, sets, rows, alive, looked.open, units):
-            return None
-        return units[alive], looked.values[0][alive]
-
-    def _grown(
-        self,
-        j: int,
-        sets: Sets,
-        rows: Positions,
-        alive: Positions,
-        open_: list[tuple[Array, float]],
-        units: Positions,
-    ) -> bool:
-        """Whether trees of Newton steps among the candidates decide all levels that are open."""
-        pool = sets.candidates
-        places, starts = rows_of(pool.starts, alive)
-        if places.size > _GROWN or any(np.isinf(charge).any() for charge, _ in open_):
-            return False
-        some = pool.only(alive)
-        c = self._point.functionals(np.array([j]), rows[places])[0]
-        P = np.eye(places.size) - some.whitened @ some.whitened.T
-        within = np.repeat(np.arange(len(some)), np.diff(starts))
-        same = within[:, None] == within
-        P[same] = np.eye(places.size)[same]
-        strongest = np.zeros(self.k, dtype=np.int64)
-        for charge, proof in open_:
-            verdict, size = branch_units(
-                some.scale(c),
-                some.scaled,
-                P,
-                starts,
-                sets.low[places],
-                sets.high[places],
-                np.maximum(charge[alive] * (1.0 + 1e-9), 0.0),
-                self.k,
-                proof - 1e-9 * abs(proof),
-                _NODES,
-                strongest,
-            )
-            if verdict != 0:
-                chosen = units[alive][strongest[:size]]
-                self._tree.try_set((*self._gone, *(int(t) for t in chosen)), j)
-                return False
-        return True
+    def _further(self, units: tuple[int, ...], j: int) -> tuple[int, ...]:
+        """Some units and the one that does most to a recourse once they are gone."""
+        able = self._able[~np.isin(self._able, units)]
+        try:
+            point = self._points.without(units)
+        except _NONE:
+            return ()
+        pool, rows = point.pool(able)
+        if not pool.fine or not able.size:
+            return ()
+        c = pool.scale(point.functionals(np.array([j]), rows)[0])
+        return (*units, int(able[np.argmax(pool.by_unit(c * pool.scaled))]))
 
 
-class _Look:
-    """What some candidates can do to some recourses, at one node.
-
-    Attributes
-    ----------
-    decided : (recourses,) whether no set of ``k`` breaks it
-    alive : (recourses, units) which can be part of a set that does
-    values : (recourses, units) the most each can do
-    open : of the levels that are not decided, what is charged and what may be reached (one recourse)
-    """
-
-    def __init__(
-        self,
-        node: _Node,
-        some: Positions,
-        sets: Sets,
-        rows: Positions,
-        units: Positions,
-        own: bool,
-    ):
-        self.sets, self.k = sets, sets.k
-        pool = sets.candidates
-        self._rooms = node._rooms(some)
-        c = node._point.functionals(some, rows)
-        self._gains = sets.gains(pool.scale(c.T).T)
-        more = node._tree._charged(node._tree._k, some, units)
-        shape = self._gains.shape
-        self.decided = np.ones(shape[0], dtype=bool)
-        self.alive = np.zeros(shape, dtype=bool)
-        self.values = np.zeros(shape)
-        self.open: list[tuple[Array, float]] = []
-        if node._ladders is None:
-            self._level(more, [])
-            return
-        for ladder, weighs in node._ladders:
-            if largest_sum(pool.leverage, self.k) > weighs:
-                self._levels(ladder, weighs, some, rows, more, c, own)
-
-    def _levels(
-        self,
-        ladder: Ladder,
-        weighs: float,
-        some: Positions,
-        rows: Positions,
-        more: Array,
-        c: Array,
-        own: bool,
-    ) -> None:
-        """All levels of one ladder. ``own``: by shares of one recourse's own, as far as they go."""
-        sets, k = self.sets, self.k
-        pulls = sets.halves / (1.0 - ladder.h)
-        if largest_sum(pulls, k) > largest_sum(sets.pulls, k):
-            pulls = sets.pulls
-        then, enough = pulls, 0.0
-        if own:  # what is tight for the units that gain most comes first
-            pulls = sets.shares(self._gains[0]) / (1.0 - ladder.h)
-            top = np.argpartition(-self._gains[0], min(k, pulls.size) - 1)[:k]
-            enough = 1.5 * float(pulls[top].sum())
-        demands = [] if weighs == 0.0 else [(np.sign(weighs) * sets.candidates.leverage, weighs)]
-        number, floor = 0, 0.0
-        while (step := ladder.step(number)) is not None:
-            charge = charges(ladder, number, some, sets, rows, pulls, c, self._gains)
-            self._level(more + charge, demands)
-            floor, number = step.pulls, number + 1
-            if largest_sum(pulls, k) <= floor:
-                return
-            demands = [d for d in demands if d[0] is not pulls]
-            demands.append((pulls, floor))  # what this step does not cover pulls more
-            if pulls is not then and floor >= enough:
-                pulls, number = then, number - 1
-        # of sets that pull more nothing is known
-        self.decided[:] = False
-        self.alive |= pulls + largest_sum(pulls, k - 1) >= floor
-        self.open.append((np.full(pulls.size, np.inf), 0.0))
-        share = pulls / max(float(pulls.max()), 1e-300)
-        self.values = np.maximum(self.values, self._rooms[:, None] * share)
-
-    def _level(self, charge: Array, demands: list[tuple[Array, float]]) -> None:
-        """Whether the sets that meet all demands stay within the room, at these charges."""
-        values = np.maximum((self._gains + charge) * (1.0 + 1e-9), 0.0)
-        shape = values.shape
-        here, fits = np.ones(shape, dtype=bool), np.zeros(shape[0], dtype=bool)
-        found: Any = None
-        for pulls, floor in demands or [(np.zeros(shape[1]), 0.0)]:
-            alive, weights = np.empty(shape, dtype=bool), np.empty(shape[0])
-            fit = np.empty(shape[0], dtype=bool)
-            within_levels(values, pulls, self.k, floor, self._rooms, alive, weights, fit)
-            fits |= fit
-            here &= alive
-            if shape[0] == 1 and (found is None or alive.sum() < found[0]):
-                shifted = charge[0] + weights[0] * pulls
-                found = alive.sum(), shifted, self._rooms[0] + weights[0] * floor
-        if fits.all():
-            return
-        late = ~fits
-        self.decided &= fits
-        self.alive[late] |= here[late]
-        self.values[late] = np.maximum(self.values[late], values[late])
-        if found is not None:
-            self.open.append((found[1], found[2]))
-
-
-class SmoothPoints:
-    """Points of a smooth training problem."""
-
-    def __init__(self, optima: Optima, queries: Array, order: Positions, starts: Positions):
-        self._optima, self._queries = optima, queries
-        self._order, self._starts = order, starts
-
-    def without(self, gone: tuple[int, ...]) -> SmoothPoint:
-        """The point without some units."""
-        rows, _ = rows_of(self._starts, np.array(gone, dtype=np.intp))
-        at = self._optima.without(self._order[rows])
-        return SmoothPoint(at, self._queries, self._order, self._starts)
-
-
-class SmoothPoint:
-    """The optimum of a smooth training problem without some units."""
-
-    def __init__(self, at: Optimum, queries: Array, order: Positions, starts: Positions):
-        self.at, self._order, self._starts = at, order, starts
-        self._queries, self._raw = at.whiten(queries), queries
-
-    def pool(self, units: Positions) -> tuple[Pool, Positions]:
-        places, starts = rows_of(self._starts, units)
-        rows = self._order[places]
-        return Pool(self.at.U[rows], self.at.residuals[rows], starts), rows
-
-    def functionals(self, some: Positions, rows: Positions) -> Array:
-        found: Array = self._queries[some] @ self.at.U[rows].T
-        return found
-
-    def drops(self) -> Array:
-        return self.at.drops(self._raw)
-
-    def ladders(self, units: Positions, k: int) -> list[tuple[Ladder, float]] | None:
-        pool, rows = self.pool(units)
-        sets, heaviest = Sets(pool, k), pool.spread(k)
-        if heaviest <= LIGHT:
-            return [(Ladder(self.at, sets, rows, self._queries, heaviest), 0.0)]
-        light = Ladder(self.at, sets, rows, self._queries, LIGHT)
-        return [(light, -LIGHT), (Ladder(self.at, sets, rows, self._queries, heaviest), LIGHT)]
+def _nothing(k: int, some: Positions, units: Positions) -> Array:
+    return np.zeros((some.size, units.size))

@@ -47,12 +47,15 @@ def covered(model: ErasableModel, points: Any) -> bool:
     return model.can.certificate is not None and scales is not None and scales.covers(points)
 
 
-def for_the_whole(asked: Asked, judge: Judge) -> Verdicts:
-    """Verdicts that hold with the preprocessing refitted, by sets of the few that move scales."""
+def for_the_whole(asked: Asked, judge: Judge, apart: bool) -> Verdicts:
+    """Verdicts that hold with the preprocessing refitted.
+
+    ``apart``: by sets of the few that move scales; a tree of optima tells them apart by itself.
+    """
     model, units, budget = asked.model, asked.units, asked.budget
     scales = model.scales
     assert scales is not None
-    few = _movers(model, scales, units)
+    few = _movers(model, scales, units) if apart else []
     found = judge(replace(asked, quick=bool(few)))
     some = np.flatnonzero(found.certified < budget)
     if few and some.size:

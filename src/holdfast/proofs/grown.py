@@ -1,0 +1,87 @@
+"""What one bound for everybody leaves open, decided by a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+
+from holdfast.algebra.deletions import Deletions, LowRankDeletions
+from holdfast.algebra.rows import Array, Positions
+from holdfast.models.optima import Optima
+from holdfast.proofs.candidates import Asked, Verdicts
+from holdfast.proofs.points import LinearPoints, Points, SmoothPoints
+from holdfast.proofs.tree import Claims, Tree
+
+#: products of numbers that all looks of one tree may cost together, about; and at least so many
+EFFORT, FEWEST = 5e9, 100
+
+
+def by_tree_of_optima(asked: Asked, found: Verdicts, whole: bool, deadline: float) -> None:
+    """A smooth loss: everything else that is refitted with the model is bounded too."""
+    model = asked.model
+    core = model.form("smooth")
+    moving = whole and model.scales is not None and core.penalised and model.scales.moving.any()
+    optima = Optima(core, model.scales if moving else None)
+    queries = optima.queries(model.features(asked.points))
+    units = asked.units
+    points = SmoothPoints(optima, queries, units.order, units.starts)
+    hidden = np.zeros((asked.margins.size, asked.budget + 1))
+    _grow(asked, found, points, hidden, None, deadline, optima.rows.size * queries.shape[1])
+
+
+def by_tree_of_steps(
+    asked: Asked,
+    deletions: Deletions,
+    found: Verdicts,
+    hidden: Array,
+    charged: Callable[[int, Positions, Positions], Array] | None,
+    deadline: float,
+) -> None:
+    """Least squares, where one step is the refit; ``hidden`` (q, budget + 1) and ``charged`` pay
+    for what else is refitted."""
+    low_rank = cast(LowRankDeletions, deletions)
+    points = LinearPoints(low_rank, asked.units.order, asked.units.starts)
+    effort = low_rank.factor.size * low_rank.factor.shape[1]
+    _grow(asked, found, points, hidden, charged, deadline, effort)
+
+
+def _grow(
+    asked: Asked,
+    found: Verdicts,
+    points: Points,
+    hidden: Array,
+    charged: Callable[[int, Positions, Positions], Array] | None,
+    deadline: float,
+    effort: float,
+) -> None:
+    margins, errors, budget = asked.margins, asked.errors, asked.budget
+    proof = (margins - errors - 1e-9 * margins)[:, None] - hidden
+    claims = Claims(
+        found.certified.copy(),
+        np.full(margins.size, budget + 1),
+        [()] * margins.size,
+        list(found.witness),
+    )
+    claims.certified[found.singular] = budget  # nothing is claimed of those
+    able = np.ones(len(asked.units), dtype=bool)
+    able[list(asked.stay)] = False
+    if asked.units.single:
+        able[asked.model.rows.undeletable()[: len(able)]] = False
+    looks = max(int(EFFORT / effort), FEWEST)
+    tree = Tree(
+        points, proof, margins + errors, np.flatnonzero(able), claims, charged, looks, deadline
+    )
+    tree.run(budget)
+    fine = ~found.singular
+    better = fine & (claims.certified > found.certified)
+    found.bound[better] = margins[better]
+    found.certified[fine] = claims.certified[fine]
+    known = fine & (claims.attacked <= budget)
+    found.attacked[fine] = np.where(known, claims.attacked, 0)[fine]
+    for j in np.flatnonzero(fine).tolist():
+        found.witness[j] = claims.witness[j] if known[j] else ()
+    open_ = fine & (found.certified < budget) & (found.attacked != found.certified + 1)
+    reached = int(found.certified[fine].max(initial=0))
+    found.limit = max(found.limit, reached if np.any(open_) and reached else budget)

@@ -1,0 +1,256 @@
+"""What some candidates can do to some recourses at one point of a tree, and who is left open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.algebra.rows import Array, Positions
+from holdfast.algebra.unit_loops import branch_units, within_levels
+from holdfast.proofs.points import Point
+from holdfast.proofs.remainder import Ladder, charges
+from holdfast.proofs.sets import Sets, largest_sum, rows_of
+
+#: nodes of one tree of Newton steps, and the rows it is grown on at most
+_NODES, _GROWN = 2_000, 300
+
+#: a set of candidates is looked at again when it has become this much smaller
+_FEWER = 0.85
+
+
+@dataclass
+class Question:
+    """What a tree is asked.
+
+    Attributes
+    ----------
+    k : how many units go in all
+    proof : (q, budget + 1)
+        What ``k`` deletions may take off a score, rounding and what is hidden paid.
+    charged : callable
+        What else units are charged when ``k`` go: (k, recourses, units) → (recourses, units).
+    suspect : callable
+        Is told of units that may break a recourse.
+    """
+
+    k: int
+    proof: Array
+    charged: Callable[[int, Positions, Positions], Array]
+    suspect: Callable[[tuple[int, ...], int], None]
+
+
+class Node:
+    """A point of the tree, and what is bounded there."""
+
+    def __init__(self, asked: Question, point: Point, gone: tuple[int, ...], k: int):
+        self._asked, self._point, self._gone, self.k = asked, point, gone, k
+        self._drops = point.drops()
+        self._ladders: list[tuple[Ladder, float]] | None = None
+        self._of: Positions = np.zeros(0, dtype=np.intp)
+
+    def rooms(self, some: Positions) -> Array:
+        """What may still be taken off the scores of some recourses."""
+        asked = self._asked
+        found: Array = asked.proof[some, asked.k] - self._drops[some]
+        if self._gone:
+            found = found - asked.charged(asked.k, some, np.array(self._gone)).sum(axis=1)
+        return found
+
+    def from_afar(self, some: Positions, units: Positions) -> tuple[dict[int, Positions], Array]:
+        """Who is not decided by one bound for all, with their candidates; and how units pull."""
+        pool, rows = self._point.pool(units)
+        heavy = pool.leverage * (1.0 + pool.by_unit(pool.residuals**2))
+        sets = Sets(pool, self.k)
+        if not sets.fine:
+            return dict.fromkeys(some.tolist(), units), heavy
+        self._ladders, self._of = self._point.ladders(units, self.k), units
+        left: dict[int, Positions] = {}
+        many = max(1, (1 << 20) // max(rows.size, 1))
+        for start in range(0, some.size, many):
+            few = some[start : start + many]
+            looked = Look(self, few, sets, rows, units, own=False)
+            left |= {
+                j: units[mask]
+                for j, mask, done in zip(few.tolist(), looked.alive, looked.decided, strict=True)
+                if not done
+            }
+        return left, heavy if self._ladders is None else sets.halves + heavy
+
+    def closer(self, j: int, units: Positions) -> tuple[Positions, Array] | None:
+        """The candidates of one recourse and how dangerous each is; ``None``: decided."""
+        one = np.array([j])
+        while True:
+            if not units.size:
+                return None if self.rooms(one)[0] >= 0 else (units, np.zeros(0))
+            pool, rows = self._point.pool(units)
+            sets = Sets(pool, self.k)
+            if not sets.fine:
+                return units, pool.leverage * (1.0 + pool.by_unit(pool.residuals**2))
+            if not self._of.size or not np.isin(units, self._of).all():
+                self._ladders, self._of = self._point.ladders(units, self.k), units
+            looked = Look(self, one, sets, rows, units, own=True)
+            if looked.decided[0]:
+                return None
+            alive = np.flatnonzero(looked.alive[0])
+            if alive.size > _FEWER * units.size:
+                break
+            units = units[alive]
+        if self._grown(j, sets, rows, alive, looked.open, units):
+            return None
+        return units[alive], looked.values[0][alive]
+
+    def _grown(
+        self,
+        j: int,
+        sets: Sets,
+        rows: Positions,
+        alive: Positions,
+        open_: list[tuple[Array, float]],
+        units: Positions,
+    ) -> bool:
+        """Whether trees of Newton steps among the candidates decide all levels that are open."""
+        pool = sets.candidates
+        places, starts = rows_of(pool.starts, alive)
+        if places.size > _GROWN or any(np.isinf(charge).any() for charge, _ in open_):
+            return False
+        some = pool.only(alive)
+        c = self._point.functionals(np.array([j]), rows[places])[0]
+        P = np.eye(places.size) - some.whitened @ some.whitened.T
+        within = np.repeat(np.arange(len(some)), np.diff(starts))
+        same = within[:, None] == within
+        P[same] = np.eye(places.size)[same]
+        strongest = np.zeros(self.k, dtype=np.int64)
+        for charge, proof in open_:
+            verdict, size = branch_units(
+                some.scale(c),
+                some.scaled,
+                P,
+                starts,
+                sets.low[places],
+                sets.high[places],
+                np.maximum(charge[alive] * (1.0 + 1e-9), 0.0),
+                self.k,
+                proof - 1e-9 * abs(proof),
+                _NODES,
+                strongest,
+            )
+            if verdict != 0:
+                chosen = units[alive][strongest[:size]]
+                self._asked.suspect((*self._gone, *(int(t) for t in chosen)), j)
+                return False
+        return True
+
+
+class Look:
+    """What some candidates can do to some recourses, at one node.
+
+    Attributes
+    ----------
+    decided : (recourses,) whether no set of ``k`` breaks it
+    alive : (recourses, units) which can be part of a set that does
+    values : (recourses, units) the most each can do
+    open : of the levels that are not decided, what is charged and what may be reached (one recourse)
+    """
+
+    def __init__(
+        self,
+        node: _Node,
+        some: Positions,
+        sets: Sets,
+        rows: Positions,
+        units: Positions,
+        own: bool,
+    ):
+        self.sets, self.k = sets, sets.k
+        pool = sets.candidates
+        self._rooms = node.rooms(some)
+        c = node._point.functionals(some, rows)
+        self._gains = sets.gains(pool.scale(c.T).T)
+        more = node._asked.charged(node._asked.k, some, units)
+        shape = self._gains.shape
+        self.decided = np.ones(shape[0], dtype=bool)
+        self.alive = np.zeros(shape, dtype=bool)
+        self.values = np.zeros(shape)
+        self.open: list[tuple[Array, float]] = []
+        if node._ladders is None:
+            self._level(more, self._rooms, [])
+            return
+        for ladder, weighs in node._ladders:
+            if largest_sum(pool.leverage, self.k) > weighs:
+                self._levels(ladder, weighs, some, rows, more, c, own)
+
+    def _levels(
+        self,
+        ladder: Ladder,
+        weighs: float,
+        some: Positions,
+        rows: Positions,
+        more: Array,
+        c: Array,
+        own: bool,
+    ) -> None:
+        """All levels of one ladder. ``own``: by shares of one recourse's own, as far as they go."""
+        sets, k = self.sets, self.k
+        leverage = sets.candidates.leverage
+        demands = [] if weighs == 0.0 else [(np.sign(weighs) * leverage, weighs)]
+        if ladder.ended and ladder.step(0) is None:
+            self._unknown(demands, leverage)
+            return
+        pulls = sets.halves / (1.0 - ladder.h)
+        if largest_sum(pulls, k) > largest_sum(sets.pulls, k):
+            pulls = sets.pulls
+        then, enough = pulls, 0.0
+        if own:  # what is tight for the units that gain most comes first
+            pulls = sets.shares(self._gains[0]) / (1.0 - ladder.h)
+            top = np.argpartition(-self._gains[0], min(k, pulls.size) - 1)[:k]
+            enough = 1.5 * float(pulls[top].sum())
+        number = 0
+        while (step := ladder.step(number)) is not None:
+            charge, anyway = charges(ladder, number, some, sets, rows, pulls, c, self._gains)
+            self._level(more + charge, self._rooms - anyway, demands)
+            floor, number = step.pulls, number + 1
+            if largest_sum(pulls, k) <= floor:
+                return
+            demands = [d for d in demands if d[0] is not pulls]
+            demands.append((pulls, floor))  # what this step does not cover pulls more
+            if pulls is not then and floor >= enough:
+                pulls, number = then, number - 1
+        self._unknown(demands, pulls)
+
+    def _unknown(self, demands: list[tuple[Array, float]], pulls: Array) -> None:
+        """Nothing is known of sets that meet some demands; ``pulls`` says which are dangerous."""
+        self.decided[:] = False
+        alive = np.ones(pulls.size, dtype=bool)
+        for each, floor in demands:
+            alive &= each + largest_sum(np.maximum(each, 0.0), self.k - 1) >= floor
+        self.alive |= alive
+        self.open.append((np.full(pulls.size, np.inf), 0.0))
+        share = pulls / max(float(pulls.max()), 1e-300)
+        self.values = np.maximum(self.values, np.abs(self._rooms)[:, None] * share)
+
+    def _level(self, charge: Array, rooms: Array, demands: list[tuple[Array, float]]) -> None:
+        """Whether the sets that meet all demands stay within the rooms, at these charges."""
+        values = np.maximum((self._gains + charge) * (1.0 + 1e-9), 0.0)
+        shape = values.shape
+        here, fits = np.ones(shape, dtype=bool), np.zeros(shape[0], dtype=bool)
+        found: Any = None
+        for pulls, floor in demands or [(np.zeros(shape[1]), 0.0)]:
+            alive, weights = np.empty(shape, dtype=bool), np.empty(shape[0])
+            fit = np.empty(shape[0], dtype=bool)
+            within_levels(values, pulls, self.k, floor, rooms, alive, weights, fit)
+            fits |= fit
+            here &= alive
+            if shape[0] == 1 and (found is None or alive.sum() < found[0]):
+                shifted = charge[0] + weights[0] * pulls
+                found = alive.sum(), shifted, rooms[0] + weights[0] * floor
+        if fits.all():
+            return
+        late = ~fits
+        self.decided &= fits
+        self.alive[late] |= here[late]
+        self.values[late] = np.maximum(self.values[late], values[late])
+        if found is not None:
+            self.open.append((found[1], found[2]))
