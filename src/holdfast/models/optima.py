@@ -141,7 +141,11 @@ class Optimum:
 
     def largest(self, weights: Array) -> float:
         """The largest eigenvalue of ``Σ w_i a_i a_iᵀ``, not below 0."""
-        matrix = (self.A * weights[:, None]).T @ self.A
+        if weights.min() >= 0:  # as a square, of which BLAS makes half
+            root = self.A * np.sqrt(weights)[:, None]
+            matrix = root.T @ root
+        else:
+            matrix = (self.A * weights[:, None]).T @ self.A
         last = len(matrix) - 1
         found = linalg.eigvalsh(matrix, subset_by_index=[last, last], check_finite=False)[0]
         return max(float(found), 0.0) * (1.0 + 1e-9)

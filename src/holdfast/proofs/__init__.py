@@ -32,10 +32,6 @@ from holdfast.recourse.promises import Promises, judged
 from holdfast.searches import search
 from holdfast.searches.shortlisting import shortlisted
 
-#: seconds for trees and attacks on models in memory
-SECONDS = 60.0
-
-
 def certify(
     model: ErasableModel,
     given: Any,
@@ -64,8 +60,8 @@ def certify(
         What one deletion removes. By subject the bound is the weaker block form.
     time_limit : float, optional
         Seconds for the trees and attacks; what is not decided by then is a gap. The bounds
-        themselves are not interrupted. By default 60, and for tables read by blocks no limit but
-        the size of the trees, so that the same comes out wherever blocks are worked on.
+        themselves are not interrupted. By default there is no clock but a number of nodes, so that
+        the same comes out on every machine.
     random_state : int, Generator or None
         For the attack on models without a certificate.
     preprocessing : {"refitted", "kept"}
@@ -99,7 +95,7 @@ def certify(
     if preprocessing not in ("refitted", "kept") or not isinstance(preprocessing, str):
         raise HoldfastError(f"preprocessing must be 'refitted' or 'kept', got {preprocessing!r}")
     if time_limit is None:
-        time_limit = SECONDS if model.in_passes is None else np.inf
+        time_limit = np.inf
     elif time_limit != np.inf and finite_number("time_limit", time_limit) < 0:
         raise HoldfastError(f"time_limit must not be negative, got {time_limit!r}")
     model = model.with_target_rule("fixed", target)

@@ -155,6 +155,8 @@ class Tree:
             return
         left = {j: own[j] for j in some.tolist() if j in own}
         rest = np.array([j for j in some.tolist() if j not in own], dtype=np.intp)
+        if left:
+            node.share(np.unique(np.concatenate(list(left.values()))))
         left |= self._narrowed(node, gone, k, rest)
         danger: dict[int, Array] = {}
         for j in list(left):
