@@ -66,10 +66,13 @@ class Cuts:
     def __post_init__(self) -> None:
         people = self.problem.table(self.problem.factual)
         self._probes = Probes(self.problem)
-        self._at_probes = self.model.deletions(self._probes.table)
-        self._probed = self.model.scores(self._probes.table)
-        self._at_people = self.model.deletions(people)
         self.scores_now = self.problem.scores(self.problem.factual)
+        if self.model.exact:
+            self._at_probes = self.model.deletions(self._probes.table)
+            self._probed = self.model.scores(self._probes.table)
+            self._at_people = self.model.deletions(people)
+        else:  # its own solver, to the last digits; cuts and certificates must agree
+            self._solved = [Refits(self.model, table) for table in (self._probes.table, people)]
 
     def add(self, rows: Positions) -> int | None:
         """The number of a cut; ``None`` where the deletion has no unique refit."""
@@ -77,14 +80,21 @@ class Cuts:
         if key not in self.seen:
             gone = np.array(key, dtype=np.intp)
             try:
-                drop = self._at_probes.effect_at(gone)
-                own = self._at_people.effect_at(gone)
+                probed, own = self._scores_without(gone)
             except SingularDeletionError:
                 return None
-            if not (np.isfinite(drop).all() and np.isfinite(own).all()):  # a category is gone
+            if not (np.isfinite(probed).all() and np.isfinite(own).all()):  # a category is gone
                 return None
-            return self._keep(key, gone, self._probed - drop, self.scores_now - own)
+            return self._keep(key, gone, probed, own)
         return self.seen[key]
+
+    def _scores_without(self, gone: Positions) -> tuple[Array, Array]:
+        """Scores of the probes and of everybody as they are, without some rows."""
+        if not self.model.exact:
+            probed, own = (refits.without([gone], by="solver")[0] for refits in self._solved)
+            return probed, own
+        probed = self._probed - self._at_probes.effect_at(gone)
+        return probed, self.scores_now - self._at_people.effect_at(gone)
 
     def add_refit(self, rows: Positions) -> None:
         """A cut by the model refitted with its preprocessing, which proofs keep as it is."""

@@ -14,8 +14,10 @@ deletion. The direction of the change is thereby chosen against the deletions th
 steps, categories or links the program is the integer program of
 :mod:`holdfast.recourse.actionable`.
 
-Where scores are not linear (kernels), or a certificate fails without naming a deletion (the
-remainder of logistic regression's Newton step), people are asked for a larger overshoot, each their
+Under a smooth loss the same holds: a score is linear in the features whatever the weights are, and
+each deletion has its own, found by solving again.
+
+Where scores are not linear (kernels), or a certificate fails without naming a deletion, people are asked for a larger overshoot, each their
 own, found by bisection; recourse is found again for every one that is tried. Models without
 certificates get the smallest overshoot that survives the attack instead, and are marked as not
 certified.
@@ -86,12 +88,12 @@ def margins(
     options: dict[str, Any] = {"actionability": actionability, "cost": cost, "method": method}
     options["random_state"] = random_state
     whole = covered(model, problem.people)  # else certificates keep the preprocessing: no proof
-    if not (problem.affine is not None and cost == "l1" and model.exact and unit == "row"):
+    linear = problem.affine is not None and model.can.linear and model.can.certificate is not None
+    if not (linear and cost == "l1" and unit == "row"):
         found = _by_overshoot(model, people, target, survive, overshoot, unit, options)
         found = replace(found, proven=found.proven and whole)
         return _only_what_holds(found, survive)
-    given, rounds = _by_cuts(model, problem, known, above, target, survive, overshoot)
-    certified = _certified(model, given, target, survive, unit)
+    given, certified, rounds = _by_cuts(model, problem, known, above, target, survive, overshoot)
     found = Hardened(given, certified, whole, "cutting planes", rounds)
     rest = np.flatnonzero(given.valid.to_numpy() & ~certified)
     if rest.size:  # no deletion could be named that breaks them, nor proven that none does
@@ -140,15 +142,15 @@ def _by_cuts(
     target: float,
     survive: int,
     overshoot: float,
-) -> tuple[Recourse, int]:
-    """The cheapest points that no deletion found breaks, proven where certificates are tight."""
+) -> tuple[Recourse, Mask, int]:
+    """The cheapest points that no deletion found breaks, and of whom that is proven."""
     able = np.flatnonzero(known == "")
     reasons, Z = known.copy(), everybody.factual.copy()
-    rounds = 0
+    rounds, sure = 0, np.zeros(len(known), dtype=bool)
     if able.size:
         search = CuttingPlanes(model, everybody.take(able), target, survive)
         rounds = search.run()
-        Z[able], reasons[able] = search.Z, search.reasons
+        Z[able], reasons[able], sure[able] = search.Z, search.reasons, search.sure
     given = checked(
         everybody,
         Z,
@@ -160,7 +162,7 @@ def _by_cuts(
         "margin",
         unfound="no point found",
     )
-    return given, rounds
+    return given, sure & given.valid.to_numpy(), rounds
 
 
 class CuttingPlanes:
@@ -173,11 +175,16 @@ class CuttingPlanes:
         q = len(problem)
         self.mine: list[list[int]] = [[] for _ in range(q)]
         self.reasons = np.full(q, "", dtype=object)
+        self.sure = np.zeros(q, dtype=bool)
         self.Z = actionable(problem, np.random.default_rng(0))
         self.solve(np.flatnonzero(~problem.reached(problem.scores(self.Z))))
 
     def run(self) -> int:
-        """Until every certificate holds, or fails without naming a deletion; the rounds it took."""
+        """Until every certificate holds, or none is gained any more; the rounds it took.
+
+        A certificate that fails without naming a deletion ran out of its budget: fewer people share
+        it the next time.
+        """
         open_ = np.flatnonzero(self.reasons == "")
         for turn in range(1, ROUNDS + 1):
             open_ = self.against_single_rows(open_)
@@ -185,16 +192,20 @@ class CuttingPlanes:
                 return turn
             table = self.problem.take(open_).table(self.Z[open_])
             proof = certify(self.model, table, self.target, self.survive)
-            short = np.flatnonzero(proof["certified"].to_numpy() < self.survive)
+            holds = proof["certified"].to_numpy() >= self.survive
+            self.sure[open_[holds]] = True
+            short = np.flatnonzero(~holds)
             witnesses = [proof["witness"].iloc[i] for i in short]
             named = [self.model.rows.here(rows) for rows in witnesses if rows]
             moved = self.tighten(open_[short], named)
-            if moved.size == 0:
+            if moved.size == 0 and short.size in (0, open_.size):
                 moved = self.against_refits()
-            if moved.size == 0:
-                return turn
+                if moved.size == 0:
+                    return turn
+            self.sure[moved] = False
             self.solve(moved)
-            open_ = moved[self.reasons[moved] == ""]
+            open_ = np.union1d(open_[short], moved)
+            open_ = open_[self.reasons[open_] == ""]
         return ROUNDS
 
     def against_single_rows(self, people: Positions) -> Positions:
