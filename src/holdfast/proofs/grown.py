@@ -15,7 +15,7 @@ from holdfast.proofs.points import LinearPoints, Points, SmoothPoints
 from holdfast.proofs.tree import Claims, Tree
 
 #: products of numbers that all looks of one tree may cost together, about; and at least so many
-EFFORT, FEWEST = 5e9, 100
+EFFORT, FEWEST = 1e10, 100
 
 
 def by_tree_of_optima(asked: Asked, found: Verdicts, whole: bool, deadline: float) -> None:

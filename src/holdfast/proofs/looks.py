@@ -21,7 +21,7 @@ _NODES, GROWN = 2_000, 300
 _FEWER = 0.85
 
 #: and bounded by a ladder of its own where it is that small beside those that a shared one serves
-_OWN = 0.5
+_OWN = 0.2
 
 
 @dataclass
@@ -96,7 +96,8 @@ class Node:
 
     def share(self, units: Positions) -> None:
         """Ladders that serve everybody whose candidates are among these."""
-        self.ladders, self._of = self.point.ladders(units, self.k), units
+        self.ladders = self.point.ladders(units, self.k) if units.size else []
+        self._of = units if self.ladders is None or self.ladders else np.zeros(0, dtype=np.intp)
 
     def closer(self, j: int, units: Positions) -> tuple[Positions, Array] | None:
         """The candidates of one recourse and how dangerous each is; ``None``: decided."""

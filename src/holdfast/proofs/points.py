@@ -34,6 +34,7 @@ class Point(Protocol):
         """What bounds the remainder of a Newton step; ``None`` where there is no remainder.
 
         Each ladder speaks of sets with more leverage than so much, or at most (negative) so much.
+        There are none where there are no boxes.
         """
 
 
@@ -153,7 +154,10 @@ class SmoothPoint:
 
     def ladders(self, units: Positions, k: int) -> list[tuple[Ladder, float]] | None:
         pool, rows = self.pool(units)
-        sets, heaviest = Sets(pool, k), pool.spread(k)
+        sets = Sets(pool, k)
+        if not sets.fine:
+            return []
+        heaviest = pool.spread(k)
         sizes = np.sort(np.diff(pool.starts))[::-1]
         shifts = self.at.shifts(int(sizes[:k].sum()))
 

@@ -30,14 +30,18 @@ from holdfast.proofs.points import Point, Points
 #: candidates of a recourse that are few enough to be looked at alone
 FEW = 1_500
 
-#: units told apart at once where they are too many, and how often that is done for each k
-AT_ONCE, AFAR = 3, 60
+#: units told apart at once where they are too many, how often that is done for each k, and how
+#: many may be gone by then
+AT_ONCE, AFAR, DEEP = 6, 200, 5
 
 #: recourses that are looked at together at the cost of one
 TOGETHER = 16
 
 #: looks at one recourse for one k, at most
 LOOKS = 100
+
+#: candidates that a look must leave out to be repeated soon, and how long it is not at most
+_LITTLE, _PATIENCE = 0.8, 16
 
 #: sets that are solved for because they may break somebody, beside those the tree leads to
 SUSPECTS = 1_500
@@ -142,23 +146,24 @@ class Tree:
 
         ``own`` has the candidates of each; who has none yet has all that are able.
         """
+        if k == 0:
+            self._arrive(gone, some)
+            return
         point = self._stand(gone)
         if point is None:
             self._give_up(some)
             return
-        some = self._open(some)
         node = Node(self._question, point, gone, k)
-        short = node.rooms(some) < 0  # neither broken nor safe, by less than rounding
-        self._give_up(some[short])
-        some = some[~short]
-        if k == 0 or not some.size:
-            return
+        some = self._open(some)
+        some = self._with_room(some, node.rooms(some))
         left = {j: own[j] for j in some.tolist() if j in own}
         rest = np.array([j for j in some.tolist() if j not in own], dtype=np.intp)
         if left:
             node.share(np.unique(np.concatenate(list(left.values()))))
         left |= self._narrowed(node, gone, k, rest)
         danger: dict[int, Array] = {}
+        waits = dict.fromkeys(left, 1)  # a look that says little is not repeated after every unit
+        since = dict.fromkeys(left, 0)
         for j in list(left):
             self._look(node, j, left, danger)
         while left := {j: left[j] for j in self._open(left).tolist()}:
@@ -171,11 +176,35 @@ class Tree:
                 votes[first] = votes.get(first, 0) + 1
             most = max(votes, key=lambda t: (votes[t], -t))
             theirs = [j for j, units in left.items() if most in units]
-            fewer = {j: left[j][left[j] != most] for j in theirs}
+            others = {j: left[j] != most for j in theirs}
+            fewer = {j: left[j][others[j]] for j in theirs}
             self._explore((*gone, most), k - 1, np.array(theirs, dtype=np.intp), fewer)
             for j in self._open(theirs).tolist():
-                left[j] = fewer[j]
-                self._look(node, j, left, danger)
+                left[j], danger[j] = fewer[j], danger[j][others[j]]
+                since[j] += 1
+                if since[j] >= waits[j] or not left[j].size:
+                    before = left[j].size
+                    self._look(node, j, left, danger)
+                    little = j in left and left[j].size > _LITTLE * before
+                    waits[j], since[j] = min(2 * waits[j], _PATIENCE) if little else 1, 0
+
+    def _arrive(self, gone: tuple[int, ...], some: Positions) -> None:
+        """A set of its own: whether it breaks them is known."""
+        try:
+            drops = self._points.drops(gone)
+        except _NONE:
+            self._give_up(some)
+            return
+        self._witnessed(gone, drops)
+        some = self._open(some)
+        asked = self._question
+        charged = asked.charged(asked.k, some, np.array(gone, dtype=np.intp)).sum(axis=1)
+        self._with_room(some, asked.proof[some, asked.k] - drops[some] - charged)
+
+    def _with_room(self, some: Positions, rooms: Array) -> Positions:
+        """Those who are not neither broken nor safe, by less than rounding."""
+        self._give_up(some[rooms < 0])
+        return some[rooms >= 0]
 
     def _stand(self, gone: tuple[int, ...]) -> Point | None:
         """The point without some units, whoever is broken there noted; ``None``: there is none."""
@@ -205,7 +234,7 @@ class Tree:
             few = {j: units for j, units in left.items() if units.size <= FEW}
             found |= few
             some = np.array([j for j in left if j not in few], dtype=np.intp)
-            if some.size and (self._afar < 0 or len(gone) > 2):
+            if some.size and (self._afar < 0 or len(gone) >= DEEP):
                 self._give_up(some)
                 break
             for t in able[np.argsort(-pulls, kind="stable")[:AT_ONCE]].tolist():
