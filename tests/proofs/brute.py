@@ -1,4 +1,4 @@
-"""All small deletions of small problems, solved for in one go by code that shares nothing with ours."""
+"""All small deletions of small problems, solved for in one go by code of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCALERS = {"std": StandardScaler, "minmax": MinMaxScaler, "robust": RobustScaler
 
 @dataclass
 class Problem:
-    """A model, queries, and the largest drop of every query's score by 0, 1, … units, (k + 1, q)."""
+    """A model, queries, and the largest drop of every score by 0, 1, … units, (k + 1, q)."""
 
     model: hf.ErasableModel
     unit: str
@@ -38,7 +38,7 @@ class Problem:
 
 
 def table(rng):
-    """Rows of few features: heavy tails, a flag, few of a class, nearly separable, or none of it."""
+    """Few features: heavy tails, a flag, few of a class, nearly separable, or none of it."""
     n, d = int(rng.integers(12, 26)), int(rng.integers(1, 4))
     X = rng.standard_t(2, size=(n, d)) if rng.random() < 0.4 else rng.normal(size=(n, d))
     if rng.random() < 0.3:
@@ -49,7 +49,7 @@ def table(rng):
 
 
 def logistic_drops(X, y, Q, C, sets, weights=None, balanced=False, scaler=None):
-    """What each set takes off the scores of the queries, by Newton's method for all sets at once."""
+    """What each set takes off the scores, by Newton's method for all sets at once."""
     n, keep = len(X), np.ones((len(sets) + 1, len(X)))
     for place, rows in enumerate(sets, start=1):
         keep[place, rows] = 0.0
@@ -129,7 +129,7 @@ def worst(by_size, drops_of, q):
 
 
 def logistic_problem(rng, kind, q=24, most=3):
-    """Plain, weighted, balanced, or behind a scaler; by row or by subject. ``None``: no such model."""
+    """Plain, weighted, balanced, or behind a scaler, by row or by subject; ``None``: none."""
     X, y, _ = table(rng)
     if min(y.sum(), len(y) - y.sum()) < 4:
         return None

@@ -167,12 +167,9 @@ class Logistic(Plain):
         """A mean of ``σ'``, which falls with ``|z|``: least away from 0, at most ``σ'`` nearest."""
         far, moves = np.abs(z), np.maximum(moves, 1e-300)
         v = self.curvatures(z, y)
-        # σ(|z| + μ) − σ(|z|) by the tails; where that would cancel, 1 − μ/2 of σ' is less
-        mean = (expit(-far) - expit(-far - moves)) / moves
-        low = np.where(moves > 1e-3, mean, v * (1.0 - 0.5 * moves))
-        high = np.minimum(
-            self.curvatures(np.maximum(far - moves, 0.0), y), v * _exponential(moves)
-        )
+        # σ(a) − σ(b) = σ(a) σ(−b) (1 − e^{b−a}), where nothing cancels
+        low = expit(far + moves) * expit(-far) * (-np.expm1(-moves) / moves)
+        high = np.minimum(self.curvatures(np.maximum(far - moves, 0.0), y), v * _exponential(moves))
         return np.minimum(low * (1.0 - _OUT), v), np.maximum(high * (1.0 + _OUT), v)
 
     def bends(self, z: Array, y: Array, moves: Array) -> tuple[Array, Array]:

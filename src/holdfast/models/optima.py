@@ -1,10 +1,10 @@
 r"""Optima of one training problem without some of its rows, for bounds on what others can do there.
 
 Features are in the coordinates in which the Hessian of the whole problem is the identity
-(:class:`holdfast.algebra.design.Design`). An :class:`Optimum` goes on from there: its own Hessian is
-the identity again, ``a_i`` are the rows, ``u_i = √v_i a_i``, ``r`` the residuals of
-:mod:`holdfast.models.smooth`. Scales, averages and balanced class weights are those of the rows that
-are left; how they move further is said by :mod:`holdfast.models.shifts`.
+(:class:`holdfast.algebra.design.Design`). An :class:`Optimum` goes on from there: its own Hessian
+is the identity again, ``a_i`` are the rows, ``u_i = √v_i a_i``, ``r`` the residuals of
+:mod:`holdfast.models.smooth`. Scales, averages and balanced class weights are those of the rows
+that are left; how they move further is said by :mod:`holdfast.models.shifts`.
 """
 
 from __future__ import annotations

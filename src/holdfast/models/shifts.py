@@ -1,17 +1,17 @@
 r"""What else changes in a training problem when rows go: scales, class weights, averages.
 
-Beside the terms of the rows themselves a problem may change by *factors* that depend on who is left:
-the penalty of a feature whose scaler is refitted, the weights of a class that are balanced, the
-penalty of a loss that is an average. With :math:`1 + δ_f(S)` the factors, what they add to the
-gradient at the old optimum is :math:`Σ_f δ_f(S)\, π_f`, and every :math:`δ_f` lies between sums over
-the rows that go,
+Beside the terms of the rows themselves a problem may change by *factors* that depend on who is
+left: the penalty of a feature whose scaler is refitted, the weights of a class that are balanced,
+the penalty of a loss that is an average. With :math:`1 + δ_f(S)` the factors, what they add to the
+gradient at the old optimum is :math:`Σ_f δ_f(S)\, π_f`, and every :math:`δ_f` lies between sums
+over the rows that go,
 
 .. math:: −Σ_{i∈S} down_{fi} ≤ δ_f(S) ≤ Σ_{i∈S} up_{fi} .
 
 *Scales*: :mod:`holdfast.models.scales`; :math:`π_f = α θ_f τ_f`.
 
-*Averages*: of ``N`` rows the penalties are :math:`1 − s/N` of what they were, ``s`` being the rows that
-go (or their weights).
+*Averages*: of ``N`` rows the penalties are :math:`1 − s/N` of what they were, ``s`` being the rows
+that go (or their weights).
 
 *Balanced classes*: with :math:`A_c = s_c/(N_c − s_c)` a class's weights grow by
 :math:`1 + δ_c = (1 − s/N)(1 + A_c)`. The gradients of the classes nearly cancel, so
@@ -44,8 +44,8 @@ class Shifts:
     up, down : (m, n)
     known : (m,) of which factors these are known; of the others only ``moved`` is
     moved : (m,) ``|δ_f|`` at most
-    penalties : (m,) by how much each ``π_f`` is a penalty's: ``√α ‖τ_f‖`` …
-    roots : (features, p) ``√α τ_f`` of the penalties that move, and by how much: ``fall``
+    roots, rooted : (features, p) and (features,)
+        ``√α τ_f`` of the penalties that move, and by how much they do.
     stiffened, reweighted : floats
         How far the Hessian of the penalties, and those of the classes, can move.
     """
@@ -158,7 +158,7 @@ def _of_classes(core: Any, at: Any, gone: Positions, most: int) -> Shifts | None
     classes, total = core.classes, float(counts.sum())
     sizes = np.array([counts[classes == c].sum() for c in (0, 1)])
     K = _largest(counts, most)
-    if not 2.0 * K < sizes.min():
+    if not sizes.min() > 2.0 * K:
         return None
     of = [np.where(classes == c, counts, 0.0) for c in (0, 1)]
     # A_c of every row, at most and at least, and what is left of the whole
@@ -221,9 +221,10 @@ def _joined(parts: list[Shifts], n: int, p: int) -> Shifts:
         0.0,
     )
     parts = [empty, *parts]
-    names = ("vectors", "up", "down", "known", "moved", "roots", "rooted")
-    return Shifts(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in names),
-        stiffened=sum(part.stiffened for part in parts),
-        reweighted=sum(part.reweighted for part in parts),
-    )
+    arrays = ("vectors", "up", "down", "known", "moved", "roots", "rooted")
+    both: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in arrays
+    }
+    for name in ("stiffened", "reweighted"):
+        both[name] = sum(getattr(part, name) for part in parts)
+    return Shifts(**both)

@@ -32,6 +32,7 @@ from holdfast.recourse.promises import Promises, judged
 from holdfast.searches import search
 from holdfast.searches.shortlisting import shortlisted
 
+
 def certify(
     model: ErasableModel,
     given: Any,
@@ -158,9 +159,11 @@ def _verdicts(
         how = f"{how} (block form, weaker than rows)"
     if not whole:
         return judge(asked), how, why
-    return for_the_whole(asked, judge, apart=not smooth or scanned), (
-        f"{how}, preprocessing refitted"
-    ), why
+    return (
+        for_the_whole(asked, judge, apart=not smooth or scanned),
+        (f"{how}, preprocessing refitted"),
+        why,
+    )
 
 
 def _by_algebra(whole: bool, deadline: float, asked: Asked) -> Verdicts:
@@ -209,9 +212,7 @@ def _remainder(whole: bool, asked: Asked, triple: LowRankDeletions) -> Remainder
     return remainder
 
 
-def _by_one_step(
-    whole: bool, deadline: float, asked: Asked, triple: LowRankDeletions
-) -> Verdicts:
+def _by_one_step(whole: bool, deadline: float, asked: Asked, triple: LowRankDeletions) -> Verdicts:
     """The same of a table read by blocks: rows that are not here allow no tree."""
     model, points, margins = asked.model, asked.points, asked.margins
     core, Z = model.form("smooth"), model.features(points)

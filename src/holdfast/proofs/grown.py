@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from holdfast.algebra.deletions import Deletions, LowRankDeletions
-from holdfast.algebra.rows import Array, Positions
+from holdfast.algebra.rows import Array, Mask, Positions
 from holdfast.models.optima import Optima
 from holdfast.proofs.candidates import Asked, Verdicts
 from holdfast.proofs.points import LinearPoints, Points, SmoothPoints
@@ -58,17 +58,18 @@ def _grow(
 ) -> None:
     margins, errors, budget = asked.margins, asked.errors, asked.budget
     proof = (margins - errors - 1e-9 * margins)[:, None] - hidden
-    claims = Claims(
-        found.certified.copy(),
-        np.full(margins.size, budget + 1),
-        [()] * margins.size,
-        list(found.witness),
-    )
-    claims.certified[found.singular] = budget  # nothing is claimed of those
     able = np.ones(len(asked.units), dtype=bool)
     able[list(asked.stay)] = False
     if asked.units.single:
         able[asked.model.rows.undeletable()[: len(able)]] = False
+    suspected = list(found.witness)
+    bare = np.flatnonzero([not units for units in suspected] & (found.certified < budget))
+    for j, units in zip(bare, _strongest(points, bare, margins, able, budget), strict=True):
+        suspected[j] = units
+    claims = Claims(
+        found.certified.copy(), np.full(margins.size, budget + 1), [()] * margins.size, suspected
+    )
+    claims.certified[found.singular] = budget  # nothing is claimed of those
     looks = max(int(EFFORT / effort), FEWEST)
     tree = Tree(
         points, proof, margins + errors, np.flatnonzero(able), claims, charged, looks, deadline
@@ -85,3 +86,26 @@ def _grow(
     open_ = fine & (found.certified < budget) & (found.attacked != found.certified + 1)
     reached = int(found.certified[fine].max(initial=0))
     found.limit = max(found.limit, reached if np.any(open_) and reached else budget)
+
+
+def _strongest(
+    points: Points, some: Positions, margins: Array, able: Mask, budget: int
+) -> list[tuple[int, ...]]:
+    """The units that do most to each recourse alone, so many that a step believes they break it."""
+    units = np.flatnonzero(able)
+    point = points.without(())
+    pool, rows = point.pool(units)
+    found: list[tuple[int, ...]] = []
+    for j in some.tolist() if pool.fine else []:
+        c = pool.scale(point.functionals(np.array([j]), rows)[0])
+        order = np.argsort(-pool.by_unit(c * pool.scaled), kind="stable")[:budget]
+        chosen: tuple[int, ...] = tuple(units[order].tolist())
+        for k in range(1, order.size + 1):
+            mine, _ = pool.rows_of(order[:k])
+            U, c = pool.U[mine], point.functionals(np.array([j]), rows[mine])[0]
+            steps = np.linalg.lstsq(np.eye(mine.size) - U @ U.T, pool.residuals[mine])[0]
+            if c @ steps > margins[j]:
+                chosen = tuple(units[order[:k]].tolist())
+                break
+        found.append(chosen)
+    return found or [()] * some.size

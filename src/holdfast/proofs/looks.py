@@ -180,7 +180,7 @@ class Look:
     decided : (recourses,) whether no set of ``k`` breaks it
     alive : (recourses, units) which can be part of a set that does
     values : (recourses, units) the most each can do
-    open : of the levels that are not decided, what is charged and what may be reached (one recourse)
+    open : of the levels not decided, what is charged and what may be reached (one recourse)
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Look:
         self._more = node.asked.charged(node.asked.k, some, units)
         shape = self._gains.shape
         self.decided = np.ones(shape[0], dtype=bool)
-        self.alive = np.zeros(shape, dtype=bool)
+        self.alive: Any = np.zeros(shape, dtype=bool)
         self.values = np.zeros(shape)
         self.open: list[tuple[Array, float]] = []
         if node.ladders is None:

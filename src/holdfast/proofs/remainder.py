@@ -1,49 +1,47 @@
 r"""What a refit under a smooth loss may take off a score beyond one Newton step.
 
 At an optimum in coordinates where its Hessian is the identity, ``a_i`` the rows, ``v_i`` their
-curvatures, :math:`u_i = √v_i a_i`, :math:`e_i = −ω_iℓ'_i = r_i√v_i`, let the rows of ``S`` go, ``δ``
-be the way to the new optimum, :math:`m_i = a_iᵀδ`. With the secant curvature
+curvatures, :math:`u_i = √v_i a_i`, :math:`e_i = −ω_iℓ'_i = r_i√v_i`, let the rows of ``S`` go,
+``δ`` be the way to the new optimum, :math:`m_i = a_iᵀδ`. With the secant curvature
 :math:`ω_i(ℓ'(z_i+m_i) − ℓ'(z_i)) = s_i m_i` stationarity reads
 
 .. math:: (M_S + X) δ = −g_S, \quad M_S = I − Σ_S u_iu_iᵀ, \quad
           X = Σ_{i∉S} (s_i − v_i) a_ia_iᵀ, \quad g_S = Σ_S e_i a_i .
 
-**How far.** Let :math:`ε = ‖δ‖_{M_S}`, :math:`ρ² = g_SᵀM_S^{-1}g_S = r_Sᵀ(P_{SS}^{-1} − I)r_S`: a sum
-over ``S`` which the boxes bound unit by unit (*pulls*). ``h`` bounds the largest eigenvalue of
+**How far.** Let :math:`ε = ‖δ‖_{M_S}`, :math:`ρ² = g_SᵀM_S^{-1}g_S = r_Sᵀ(P_{SS}^{-1} − I)r_S`: a
+sum over ``S`` which the boxes bound unit by unit (*pulls*). ``h`` bounds the largest eigenvalue of
 :math:`Σ_S uuᵀ`, so :math:`‖δ‖ ≤ D = ε/\sqrt{1−h}`.
 
 1. :math:`|m_i| ≤ ℓ_i ε`, :math:`ℓ_i² = a_iᵀM_S^{-1}a_i ≤ ‖a_i‖² + ‖U_S a_i‖²/(1−h)`; for the
    longest rows also :math:`|m_i| ≤ N_i + ℓ_i X/\sqrt{1−h}` with their Newton move ``N_i`` and
    :math:`X ≥ ‖Xδ‖`.
-2. For moves up to these the loss bounds :math:`v_i − f_i ≤ s_i ≤ v_i + g_i`. If
-   :math:`λ = λ_{max}(Σ f_i a_ia_iᵀ)` and :math:`h_ν` bounds :math:`Σ_S (1 − f_i/(νv_i))^+ uuᵀ`,
-   then :math:`−X ≼ νM_S` for any :math:`ν ≥ λ + νh_ν`, because
-   :math:`Σ_{i∉S} f_i a_ia_iᵀ ≼ νM_S` says :math:`Σ_{all} f_i a_ia_iᵀ + Σ_S (νv_i − f_i)a_ia_iᵀ ≼ νI`.
-   So :math:`ε(1 − ν) ≤ ρ`.
+2. For moves up to these the loss bounds :math:`v_i − f_i ≤ s_i ≤ v_i + g_i`. If :math:`λ =
+   λ_{max}(Σ f_i a_ia_iᵀ)` and :math:`h_ν` bounds :math:`Σ_S (1 − f_i/(νv_i))^+ uuᵀ`, then
+   :math:`−X ≼ νM_S` for any :math:`ν ≥ λ + νh_ν`, because :math:`Σ_{i∉S} f_i a_ia_iᵀ ≼ νM_S` says
+   :math:`Σ_{all} f_i a_ia_iᵀ + Σ_S (νv_i − f_i)a_ia_iᵀ ≼ νI`. So :math:`ε(1 − ν) ≤ ρ`.
 3. Scaling :math:`g_S` from 0 to 1 moves ``ε`` continuously from 0: if :math:`ρ < ε_l(1 − ν(ε_l))`,
-   then ``ε`` never reaches :math:`ε_l`. So a *step* :math:`ε_l` of a ladder speaks of all ``S`` with
-   :math:`ρ² ≤ Q_l = ε_l²(1 − ν_l)²`.
+   then ``ε`` never reaches :math:`ε_l`. So a *step* :math:`ε_l` of a ladder speaks of all ``S``
+   with :math:`ρ² ≤ Q_l = ε_l²(1 − ν_l)²`.
 
-**How much.** For a query ``b``, :math:`−bᵀδ` is the Newton effect plus
-:math:`bᵀM_S^{-1}Xδ = bᵀXδ + bᵀU_SᵀP_{SS}^{-1}U_S Xδ`. The second part is at most
-:math:`‖U_Sb‖\,\sqrt{h_S}\,X/(1−h)`. The first is :math:`Σ_{i∉S} β_i t_i m_i²`, :math:`β_i = bᵀa_i`, where
-the loss bounds :math:`t_i = (s_i − v_i)/m_i`. With :math:`w_i = \max β_i t_i` it is at most
-:math:`λ_{max}(Σ w_ia_ia_iᵀ)^+ ‖δ‖² + Σ_S (−w_i)^+ ‖a_i‖² D²`: rows of ``S`` are in the first sum though
-they should not be. Every term is charged to the units of ``S``: :math:`ε² ≤ ρ²/(1−ν)²`,
-:math:`‖δ‖² ≤ ε²(1 + h_S/(1−h))`, :math:`h_S ≤ Σ_S ‖u_i‖²`, products of roots by
-:math:`2xy ≤ αx² + y²/α`.
+**How much.** For a query ``b``, :math:`−bᵀδ` is the Newton effect plus :math:`bᵀM_S^{-1}Xδ = bᵀXδ
++ bᵀU_SᵀP_{SS}^{-1}U_S Xδ`. The second part is at most :math:`‖U_Sb‖\,\sqrt{h_S}\,X/(1−h)`. The
+first is :math:`Σ_{i∉S} β_i t_i m_i²`, :math:`β_i = bᵀa_i`, where the loss bounds :math:`t_i = (s_i
+− v_i)/m_i`. With :math:`w_i = \max β_i t_i` it is at most :math:`λ_{max}(Σ w_ia_ia_iᵀ)^+ ‖δ‖² +
+Σ_S (−w_i)^+ ‖a_i‖² D²`: rows of ``S`` are in the first sum though they should not be. Every term
+is charged to the units of ``S``: :math:`ε² ≤ ρ²/(1−ν)²`, :math:`‖δ‖² ≤ ε²(1 + h_S/(1−h))`,
+:math:`h_S ≤ Σ_S ‖u_i‖²`, products of roots by :math:`2xy ≤ αx² + y²/α`.
 
-**What else changes** (:mod:`holdfast.models.shifts`): factors add :math:`p_S = Σ_f δ_f(S) π_f` to the
-gradient and :math:`ΔH`, :math:`‖ΔH‖ ≤ ω`, to the Hessian, so
-:math:`(M_S + X + ΔH) δ = −(g_S + p_S)`. With :math:`π ≥ ‖p_S‖/\sqrt{1−h}` the way is bounded by
-:math:`ε(1 − ν − ω/(1−h)) ≤ ρ + π`, and to what is charged come :math:`bᵀp_S`, a sum over ``S`` with its
-sign, :math:`‖ΔH b‖ D`, and :math:`‖p_S‖ + ωD` beside ``X`` in the second part. Classes that are
-re-weighted also re-weight the rows of ``S`` themselves, by no more than ω.
+**What else changes** (:mod:`holdfast.models.shifts`): factors add :math:`p_S = Σ_f δ_f(S) π_f` to
+the gradient and :math:`ΔH`, :math:`‖ΔH‖ ≤ ω`, to the Hessian, so :math:`(M_S + X + ΔH) δ = −(g_S +
+p_S)`. With :math:`π ≥ ‖p_S‖/\sqrt{1−h}` the way is bounded by :math:`ε(1 − ν − ω/(1−h)) ≤ ρ + π`,
+and to what is charged come :math:`bᵀp_S`, a sum over ``S`` with its sign, :math:`‖ΔH b‖ D`, and
+:math:`‖p_S‖ + ωD` beside ``X`` in the second part. Classes that are re-weighted also re-weight the
+rows of ``S`` themselves, by no more than ω.
 
 **Levels.** What is charged grows with ``ε``, and the sets that pull hardest are rarely those that
 threaten a given recourse. So sets are told apart by which :math:`Q_l` they stay below: at level
-``l`` the charges are those of :math:`ε_l`, and the units of ``S`` pull more than :math:`Q_{l−1}` together,
-which :func:`holdfast.algebra.unit_loops.within_level` uses against them.
+``l`` the charges are those of :math:`ε_l`, and the units of ``S`` pull more than :math:`Q_{l−1}`
+together, which :func:`holdfast.algebra.unit_loops.within_level` uses against them.
 """
 
 from __future__ import annotations
@@ -118,19 +116,20 @@ class Ladder:
     ):
         self.at, self.sets, self.queries = at, sets, queries
         pool, k = sets.candidates, sets.k
-        self.h = heaviest
-        self._positions, self._steps, self._prices = positions, [], []  # type: ignore[var-annotated]
+        self.h, self._positions = heaviest, positions
+        self._steps: list[Step] = []
+        self._prices: list[Array] = []
         self.ended = shifts is None or not self.h < 1.0
         if shifts is None or self.ended:
             return
         self.shifts = shifts
-        self.most = largest_sum(sets.pulls, k)
         by_row, anyway = shifts.sizes
         self.shifted = largest_sum(pool.by_unit(by_row[positions]), k) + anyway
         self.shifted += shifts.reweighted * largest_sum(pool.lengths, k)
         self.shifted *= OUT
         self.shoved = self.shifted / np.sqrt(1.0 - heaviest)
-        self._first = max(np.sqrt(self.most) * _FIRST + 1.1 * self.shoved, 1e-12)
+        most = largest_sum(sets.pulls, k)
+        self._first = max(np.sqrt(most) * _FIRST + 1.1 * self.shoved, 1e-12)
         self._reach = self._lengthened(pool, k)
         longest = np.argpartition(-at.lengths, min(LONGEST, at.lengths.size - 1))[:LONGEST]
         along = np.abs(at.A[longest] @ pool.whitened.T) * sets.reach
@@ -163,21 +162,12 @@ class Ladder:
                 self._prices.append(np.full(len(self.queries), np.nan))
         return self._steps[number] if number < len(self._steps) else None
 
-    def steps(self, most: float) -> list[Step]:
-        """The steps up to the first that speaks of sets that pull so much; all there are, else."""
-        found: list[Step] = []
-        while (step := self.step(len(found))) is not None:
-            found.append(step)
-            if step.pulls >= most:
-                break
-        return found
-
     def _made(self, eps: float) -> Step | None:
         """One step, if there is one.
 
         Moves of the longest rows are closer than ``ℓε`` where ``X`` is small. A guess of it is
-        confirmed by what comes out: as long as moves stay within what it says, ``X`` is less, and so
-        they never leave. Where it is not confirmed, what ``ℓε`` alone gives is one.
+        confirmed by what comes out: as long as moves stay within what it says, ``X`` is less, and
+        so they never leave. Where it is not confirmed, what ``ℓε`` alone gives is one.
         """
         at, h, longest = self.at, self.h, self._longest
         plain = self._reach * eps

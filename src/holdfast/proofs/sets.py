@@ -2,10 +2,10 @@ r"""What sets of at most ``k`` units can do in one Newton step, before any is tr
 
 A unit is a row, or all rows of a person. Within a unit rows are whitened, :math:`ũ_B =
 P_{BB}^{-½}u_B`, so that :math:`E = ŨŨᵀ` is looked at between units only, and :math:`effect(S) =
-Σ_{B∈S} c̃_Bᵀx_B` with :math:`x = r̃_S + E_{SS}x`. Boxes bound every entry of ``x`` for every ``S`` of
-at most ``k`` units, as in :mod:`holdfast.algebra.boxes`, sums of the largest being over units. Pairs
-are looked at within a core of the strongest; of the others lengths are enough: ``|e_ij| ≤ ‖ũ_i‖
-‖ũ_j‖``.
+Σ_{B∈S} c̃_Bᵀx_B` with :math:`x = r̃_S + E_{SS}x`. Boxes bound every entry of ``x`` for every ``S``
+of at most ``k`` units, as in :mod:`holdfast.algebra.boxes`, sums of the largest being over units.
+Pairs are looked at within a core of the strongest; of the others lengths are enough: ``|e_ij| ≤
+‖ũ_i‖ ‖ũ_j‖``.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 r"""A tree that moves its expansion point: certificates where one look from afar does not decide.
 
-``explore(T, k, open recourses)`` stands at the optimum without ``T`` and asks what ``k`` further units
-can do. Whoever is already broken there has ``T`` as a witness. For the others the bound of
-:mod:`holdfast.proofs.sets` and :mod:`holdfast.proofs.remainder` either decides, or leaves *candidates*:
-the units that can be part of a set that breaks the recourse. With fewer candidates the bound is made
-again, and is tighter; then a tree of Newton steps is grown among them (Schur updates). Who is still
-open has their most dangerous unit ``t`` told apart: sets with it are explored at the optimum without
-``T ∪ {t}``, and then it is no candidate any more.
+``explore(T, k, open recourses)`` stands at the optimum without ``T`` and asks what ``k`` further
+units can do. Whoever is already broken there has ``T`` as a witness. For the others the bound of
+:mod:`holdfast.proofs.sets` and :mod:`holdfast.proofs.remainder` either decides, or leaves
+*candidates*: the units that can be part of a set that breaks the recourse. With fewer candidates
+the bound is made again, and is tighter; then a tree of Newton steps is grown among them (Schur
+updates). Who is still open has their most dangerous unit ``t`` told apart: sets with it are
+explored at the optimum without ``T ∪ {t}``, and then it is no candidate any more.
 
-All recourses share one tree: an optimum is looked at once for everybody whose candidates lead there.
-``k = 1, 2, …`` are asked in turn. A recourse whose attack is known to be as small is left out. The
-budget is a number of *looks*, so that the same comes out on every machine; stopping early leaves
-what was proven.
+All recourses share one tree: an optimum is looked at once for everybody whose candidates lead
+there. ``k = 1, 2, …`` are asked in turn. A recourse whose attack is known to be as small is left
+out. The budget is a number of *looks*, so that the same comes out on every machine; stopping early
+leaves what was proven.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 r"""Recourse with a margin of its own for everybody: the least that provably survives k deletions.
 
 Without the rows ``S`` a linear model scores a point ``x̌`` as ``f₋S(x̌) = f(x̌) − effect_S(x̌)``,
-which is linear in ``x̌`` again. Surviving every deletion of at most ``k`` rows is therefore a linear
-program with very many constraints,
+which is linear in ``x̌`` again. Surviving every deletion of at most ``k`` rows is therefore a
+linear program with very many constraints,
 
 .. math:: \min \text{cost}(x̌) \quad \text{s.t.} \quad f(x̌) ≥ \text{goal},\;
           f_{−S}(x̌) ≥ \text{target} \;\; ∀ |S| ≤ k,
@@ -17,10 +17,10 @@ steps, categories or links the program is the integer program of
 Under a smooth loss the same holds: a score is linear in the features whatever the weights are, and
 each deletion has its own, found by solving again.
 
-Where scores are not linear (kernels), or a certificate fails without naming a deletion, people are asked for a larger overshoot, each their
-own, found by bisection; recourse is found again for every one that is tried. Models without
-certificates get the smallest overshoot that survives the attack instead, and are marked as not
-certified.
+Where scores are not linear (kernels), or a certificate fails without naming a deletion, people are
+asked for a larger overshoot, each their own, found by bisection; recourse is found again for every
+one that is tried. Models without certificates get the smallest overshoot that survives the attack
+instead, and are marked as not certified.
 """
 
 from __future__ import annotations

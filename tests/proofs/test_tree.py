@@ -1,0 +1,383 @@
+"""Trees that move their expansion point: every inequality, and certificates by brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from brute import checked, least_squares_problem, logistic_problem, margins_near
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor, Ridge
+from sklearn.linear_model import TweedieRegressor as Tweedie
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.svm import LinearSVC
+
+import holdfast as hf
+from holdfast.algebra.units import Units
+from holdfast.models import losses
+from holdfast.models.optima import Optima
+from holdfast.proofs.points import LinearPoints, SmoothPoints
+from holdfast.proofs.remainder import Ladder, charges
+from holdfast.proofs.sets import Pool, Sets, largest_sum
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def growth(m):
+    """``(e^m − 1)/m``."""
+    return np.expm1(m) / m
+
+
+#: a loss, and its secant curvature written so that nothing cancels
+BOUNDED = {
+    "logistic": (
+        losses.Logistic(),
+        lambda z, y, m: expit(z + m) * expit(-z) * growth(-m),
+    ),
+    "poisson": (losses.Poisson(), lambda z, y, m: np.exp(z) * growth(m)),
+    "gamma": (losses.Gamma(), lambda z, y, m: y * np.exp(-z) * growth(-m)),
+    "tweedie": (
+        losses.Tweedie(1.5),
+        lambda z, y, m: 0.5 * (y * np.exp(-z / 2) * growth(-m / 2) + np.exp(z / 2) * growth(m / 2)),
+    ),
+    "squared": (losses.Squared(), lambda z, y, m: np.ones_like(z)),
+    "poisson, turned": (
+        losses.Turned(losses.Poisson()),
+        lambda z, y, m: np.exp(-z) * growth(-m),
+    ),
+}
+
+
+# secant curvatures --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@settings(max_examples=60, deadline=None)
+@given(seed=SEEDS)
+def test_law_secants_and_bends_contain_every_move(name, seed):
+    """By formula, rounded outward, for moves from 1e-6 to 20 and scores up to 30."""
+    rng, (loss, secant_of) = np.random.default_rng(seed), BOUNDED[name]
+    m = 400
+    z = rng.uniform(-1, 1, size=m) * rng.choice([0.1, 3.0, 30.0 if name == "logistic" else 5.0])
+    y = rng.integers(0, 2, size=m).astype(float)
+    if name != "logistic":
+        y = rng.gamma(1.0, size=m) * (rng.random(m) < 0.8) + (1e-3 if name == "gamma" else 0.0)
+    reach = 10.0 ** rng.uniform(-6, 1.3 if name == "logistic" else 0.7, size=m)
+    low, high = loss.secants(z, y, reach)
+    under, over = loss.bends(z, y, reach)
+    v = loss.curvatures(z, y)
+    for share in (-1.0, -0.5, 0.3, 1.0):
+        move = share * reach
+        secant = secant_of(z, y, move)
+        assert np.all(secant >= low * (1 - 1e-13))
+        assert np.all(secant <= high * (1 + 1e-13))
+        bend, slack = (secant - v) / move, 1e-14 * (secant + v) / np.abs(move)
+        assert np.all(bend >= under - slack)
+        assert np.all(bend <= over + slack)
+
+
+def test_logistic_curvatures_never_fall_below_zero_nor_rise_above_a_quarter():
+    z = np.linspace(-40, 40, 801)
+    for reach in (1e-8, 0.5, 5.0, 50.0):
+        low, high = losses.Logistic().secants(z, z, np.full(z.size, reach))
+        assert np.all(low >= 0)
+        assert np.all(high <= 0.25 * (1 + 1e-11))
+
+
+# sets of one Newton step ---------------------------------------------------------------------
+
+
+def a_pool(rng, subjects):
+    n, p = int(rng.integers(8, 14)), int(rng.integers(1, 4))
+    U = rng.standard_t(3, size=(n, p))
+    U *= 0.5 / np.linalg.norm(U, 2)
+    starts = np.arange(n + 1)
+    if subjects:
+        starts = np.r_[0, np.sort(rng.choice(np.arange(1, n), n // 2, replace=False)), n]
+    return Pool(U, rng.standard_t(3, size=n), starts), p
+
+
+def every_set(units, most):
+    return itertools.chain.from_iterable(
+        itertools.combinations(range(units), k) for k in range(1, most + 1)
+    )
+
+
+@pytest.mark.parametrize("subjects", [False, True], ids=["rows", "subjects"])
+@settings(max_examples=40, deadline=None)
+@given(seed=SEEDS, k=st.integers(1, 3), core=st.sampled_from([3, 6, 400]))
+def test_law_boxes_pulls_and_spreads_bound_every_set(subjects, seed, k, core):
+    from holdfast.proofs import sets as module
+
+    rng = np.random.default_rng(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "CORE", core)
+        pool, p = a_pool(rng, subjects)
+        sets = Sets(pool, k)
+        if not sets.fine:
+            return
+        b = rng.normal(size=p)
+        gains = sets.gains(pool.scale(pool.U @ b))
+        shares, halves = sets.shares(gains), sets.halves
+        spread, some = pool.spread(k), rng.random(len(pool.U))
+        weighted = pool.spread(k, some)
+    for chosen in every_set(len(pool), k):
+        rows, _ = pool.rows_of(np.array(chosen))
+        U, r = pool.U[rows], pool.residuals[rows]
+        u = np.linalg.solve(np.eye(rows.size) - U @ U.T, r)
+        assert (U @ b) @ u <= gains[list(chosen)].sum() + 1e-9
+        assert r @ u - r @ r <= sets.pulls[list(chosen)].sum() + 1e-9
+        length = np.sum((U.T @ r) ** 2)
+        assert length <= shares[list(chosen)].sum() + 1e-9
+        assert length <= halves[list(chosen)].sum() + 1e-9
+        assert np.linalg.norm(U, 2) ** 2 <= spread + 1e-12
+        assert np.linalg.norm(U * np.sqrt(some[rows])[:, None], 2) ** 2 <= weighted + 1e-12
+
+
+# the remainder -------------------------------------------------------------------------------
+
+
+def a_model(rng, kind):
+    n, d = 60, 3
+    X = rng.standard_t(3, size=(n, d))
+    z = X @ rng.normal(size=d) * 0.5
+    y = (z + rng.logistic(size=n) > 0).astype(int)
+    logistic = {"tol": 1e-10, "max_iter": 10_000}
+    made = {
+        "plain": LogisticRegression(C=0.5, **logistic),
+        "balanced": LogisticRegression(C=0.5, class_weight="balanced", **logistic),
+        "std": make_pipeline(StandardScaler(), LogisticRegression(C=0.1, **logistic)),
+        "minmax": make_pipeline(MinMaxScaler(), LogisticRegression(C=0.3, **logistic)),
+        "poisson": PoissonRegressor(alpha=0.3, tol=1e-10, max_iter=10_000),
+        "std and balanced": make_pipeline(
+            StandardScaler(), LogisticRegression(C=0.1, class_weight="balanced", **logistic)
+        ),
+    }[kind]
+    if kind == "poisson":
+        y = rng.poisson(np.exp(0.3 * z)).astype(float)
+    return hf.erasable(made.fit(X, y), X, y)
+
+
+@pytest.mark.parametrize(
+    "kind", ["plain", "balanced", "std", "minmax", "poisson", "std and balanced"]
+)
+@settings(max_examples=8, deadline=None)
+@given(seed=SEEDS, k=st.integers(1, 4))
+def test_law_steps_bound_the_way_and_charges_the_effect(kind, seed, k):
+    """Every inequality of the remainder at the first step that covers a deletion, by refits."""
+    rng = np.random.default_rng(seed)
+    model = a_model(rng, kind)
+    core = model.form("smooth")
+    scales = model.scales if model.preprocessing is not None else None
+    optima = Optima(core, scales)
+    Q = model.features(rng.normal(size=(4, 3)))
+    units = Units(model.rows, "row")
+    queries = optima.queries(Q)
+    gone = tuple(int(i) for i in rng.choice(60, int(rng.integers(0, 3)), replace=False))
+    point = SmoothPoints(optima, queries, units.order, units.starts).without(gone)
+    at, some = point.at, np.arange(4)
+    able = np.setdiff1d(np.arange(60), gone)
+    pool, rows = point.pool(able)
+    sets = Sets(pool, k)
+    shifts = at.shifts(k)
+    h = pool.spread(k)
+    if not sets.fine or shifts is None or not h < 1:
+        return
+    ladder = Ladder(at, sets, rows, at.whiten(queries), h, shifts)
+    pulls = sets.halves / (1.0 - h)
+    c = point.functionals(some, rows)
+    gains = sets.gains(pool.scale(c.T).T)
+    for _ in range(40):
+        chosen = rng.choice(able.size, int(rng.integers(1, k + 1)), replace=False)
+        everybody = np.sort(np.r_[np.array(gone, dtype=int), able[chosen]])
+        way = np.linalg.solve(at._inverse.T, optima.change(everybody) - at.change)
+        U = at.U[able[chosen]]
+        M = np.eye(len(way)) - U.T @ U
+        eps = np.sqrt(way @ M @ way)
+        number = 0
+        while (step := ladder.step(number)) is not None and step.pulls < pulls[chosen].sum():
+            number += 1
+        if step is None:
+            continue
+        assert eps <= step.eps * (1 + 1e-9)
+        assert np.linalg.norm(way) <= step.distance * (1 + 1e-9)
+        moves = at.A @ way
+        assert np.all(np.abs(moves) <= ladder._reach * step.eps * (1 + 1e-9) + 1e-10)
+        charge, anyway = charges(ladder, number, some, sets, rows, pulls, c, gains)
+        newton = c[:, chosen] @ np.linalg.solve(
+            np.eye(len(U)) - U @ U.T, at.residuals[able[chosen]]
+        )
+        effect = -(at.whiten(queries) @ way)
+        beyond = charge[:, chosen].sum(axis=1) + anyway
+        assert np.all(effect - newton <= beyond + 1e-8)
+        assert np.all(newton <= gains[:, chosen].sum(axis=1) + 1e-9)
+
+
+@pytest.mark.parametrize("kind", ["balanced", "std", "minmax", "poisson", "std and balanced"])
+@settings(max_examples=8, deadline=None)
+@given(seed=SEEDS, k=st.integers(1, 4))
+def test_law_shifts_contain_every_factor(kind, seed, k):
+    """What else changes in the gradient, and in the Hessian, when rows go."""
+    rng = np.random.default_rng(seed)
+    model = a_model(rng, kind)
+    core = model.form("smooth")
+    scales = model.scales if model.preprocessing is not None else None
+    optima = Optima(core, scales)
+    gone = np.sort(rng.choice(60, int(rng.integers(0, 3)), replace=False))
+    at = optima.without(gone)
+    shifts = at.shifts(k)
+    if shifts is None:
+        return
+    by_row, anyway = shifts.sizes
+    b = rng.normal(size=(3, at.A.shape[1]))
+    able = np.setdiff1d(np.arange(60), gone)
+    along, always = shifts.along(b, able)
+    slopes = -at.errors[:, None] * at.A
+    for _ in range(30):
+        chosen = rng.choice(able.size, k, replace=False)
+        everybody = np.sort(np.r_[gone, able[chosen]])
+        weights, penalty, _ = core.posed_without(everybody, optima.factors(everybody))
+        kept = np.delete(np.arange(60), everybody)
+        ratio = np.divide(weights, at.weights, out=np.ones(60), where=at.weights > 0)
+        pull = ((ratio - 1.0)[:, None] * slopes)[kept].sum(axis=0)
+        pull += ((penalty - at.penalty) * at.theta) @ at.directions
+        # rows of the set are re-weighted too, which is charged apart
+        apart = shifts.reweighted * np.abs(slopes[able[chosen]] @ b.T).sum(axis=0)
+        assert np.all(b @ pull <= along[:, chosen].sum(axis=1) + always + apart + 1e-10)
+        lengths = np.linalg.norm(slopes[able[chosen]], axis=1).sum()
+        most = by_row[able[chosen]].sum() + anyway + shifts.reweighted * lengths
+        assert np.linalg.norm(pull) <= most + 1e-10
+        moved = (at.directions.T * (penalty - at.penalty)) @ at.directions
+        assert np.linalg.norm(moved, 2) <= shifts.stiffened + 1e-10
+        assert np.all(np.linalg.norm(b @ moved, axis=1) <= shifts.stiffness(b) + 1e-10)
+        assert np.all(np.abs(ratio[kept] - 1.0) <= shifts.reweighted + 1e-10)
+
+
+# certificates --------------------------------------------------------------------------------
+
+KINDS = [
+    *("plain", "weighted", "balanced", "std", "minmax", "robust", "ridge"),
+    *("plain/subject", "balanced/subject", "std/subject", "ridge/subject"),
+]
+
+
+def certificates(kind, rng, wanted, most):
+    """So many certificates near the worst case; how many are the best there are, and attacks."""
+    made = best = seen = breakable = 0
+    pose = least_squares_problem if kind.startswith("ridge") else logistic_problem
+    while made < wanted:
+        problem = pose(rng, kind, most=most)
+        if problem is None:
+            continue
+        for near in (1e-6, 1e-4, 1e-2):
+            count, exact, attacks = checked(problem, margins_near(rng, problem.drops, near))
+            if count:
+                made, best = made + count, best + exact
+                seen, breakable = seen + attacks[0], breakable + attacks[1]
+    return best / made, seen / max(breakable, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_certificate_is_wrong(kind):
+    """By refits of all pairs: 2,000 certificates in all."""
+    best, seen = certificates(kind, np.random.default_rng(3), 190, most=2)
+    assert best > (0.95 if kind.startswith(("plain", "ridge")) else 0.5)
+    assert seen > (0.95 if kind.startswith(("plain", "weighted", "ridge")) else 0.7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_certificate_is_wrong_thousands(kind, seed):
+    """By refits of all pairs and triples: 50,000 certificates in all."""
+    rng = np.random.default_rng(100 + seed)
+    certificates(kind, rng, 900, most=2)
+    certificates(kind, rng, 250, most=3)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        PoissonRegressor(alpha=0.1, tol=1e-10, max_iter=10_000),
+        GammaRegressor(alpha=0.1, tol=1e-10, max_iter=10_000),
+        Tweedie(power=1.5, link="log", alpha=0.1, tol=1e-10, max_iter=10_000),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_losses_of_a_log_mean_are_certified(estimator, rng):
+    n = 40
+    X = rng.normal(size=(n, 2))
+    y = rng.gamma(3.0, np.exp(0.4 * X[:, 0]))
+    y = np.round(y) if isinstance(estimator, PoissonRegressor) else y
+    model = hf.erasable(estimator.fit(X, y), X, y)
+    Q = rng.normal(size=(6, 2))
+    sets = [np.array(rows) for k in (1, 2) for rows in itertools.combinations(range(n), k)]
+    drops = model.scores(Q) - model.core.scores_without(Q, sets)
+    worst = np.array([np.zeros(6), drops[:n].max(axis=0), drops.max(axis=0)])
+    for j, factor in itertools.product(range(6), (1 - 1e-3, 1 + 1e-3)):
+        for level in (1, 2):
+            target = float(model.scores(Q)[j] - worst[level, j] * factor)
+            line = hf.certify(model, Q[[j]], target, 2).iloc[0]
+            assert worst[line["certified"], j] <= worst[level, j] * factor * (1 + 1e-8)
+            assert line["status"] == "tight"
+
+
+def test_kinks_say_why_there_is_no_bound(rng):
+    X = rng.normal(size=(60, 2))
+    y = (X[:, 0] + rng.normal(size=60) > 0).astype(int)
+    fit = LinearSVC(C=0.5, tol=1e-10, max_iter=100_000).fit(X, y)
+    model = hf.erasable(fit, X, y)
+    proof = hf.certify(model, X[model.scores(X) > 0.3], 0.0, 2)
+    assert proof.limit == 0
+    assert "kinks" in proof.limit_reason
+
+
+def test_skewed_data_are_decided(rng):
+    """Where the largest move of any row is no bound, a tree still decides."""
+    n = 1500
+    X = np.c_[rng.lognormal(size=(n, 3)), rng.normal(size=(n, 4)), rng.random((n, 2)) < 0.05]
+    X = StandardScaler().fit_transform(X)
+    y = (X @ rng.normal(size=9) * 0.5 + rng.logistic(size=n) > 0).astype(int)
+    model = hf.erasable(LogisticRegression(tol=1e-10, max_iter=5000).fit(X, y), X, y)
+    found = hf.find_recourse(model, X[model.scores(X) < 0][:60], overshoot=0.05, cost="l2")
+    proof = hf.certify(model, found, found.target, 3)
+    assert proof.tight == 1.0
+    assert bool(proof.rerun().dropna().all())
+
+
+def test_the_same_comes_out_again(rng):
+    """The budget is a number of looks, not of seconds; a clock is the user's."""
+    X = rng.standard_t(3, size=(400, 4))
+    y = (X @ rng.normal(size=4) + rng.logistic(size=400) > 0).astype(int)
+    model = hf.erasable(LogisticRegression(tol=1e-10).fit(X, y), X, y)
+    found = hf.find_recourse(model, X[model.scores(X) < 0][:20], overshoot=0.1)
+    first, again = (hf.certify(model, found, found.target, 4) for _ in range(2))
+    assert first.equals(again)
+    hurried = hf.certify(model, found, found.target, 4, time_limit=0.0)
+    assert np.all(hurried["certified"] <= first["certified"])
+
+
+def test_points_of_least_squares_are_those_of_refits(rng):
+    X = rng.normal(size=(30, 3))
+    y = X @ rng.normal(size=3) + rng.normal(size=30)
+    model = hf.erasable(Ridge(0.5).fit(X, y), X, y)
+    Q = rng.normal(size=(5, 3))
+    units = Units(model.rows, "row")
+    points = LinearPoints(model.deletions(Q), units.order, units.starts)
+    here = points.without((3, 17))
+    after = model.without([3, 17])
+    assert np.allclose(here.drops(), model.scores(Q) - after.scores(Q), atol=1e-10)
+    pool, rows = here.pool(np.setdiff1d(np.arange(30), [3, 17]))
+    then = after.deletions(Q)
+    assert np.allclose(pool.residuals, then.residuals, atol=1e-10)
+    assert np.allclose(pool.leverage, 1.0 - then.diagonal, atol=1e-10)
+    assert np.allclose(here.functionals(np.arange(5), rows), then.dense(), atol=1e-10)
+
+
+def test_sums_of_the_largest():
+    assert largest_sum(np.array([3.0, -1.0, 2.0]), 2) == 5.0
+    assert largest_sum(np.zeros(0), 3) == 0.0
