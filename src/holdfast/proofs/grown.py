@@ -14,8 +14,11 @@ from holdfast.proofs.candidates import Asked, Verdicts
 from holdfast.proofs.points import LinearPoints, Points, SmoothPoints
 from holdfast.proofs.tree import Claims, Tree
 
-#: products of numbers that all looks of one tree may cost together, about; and at least so many
-EFFORT, FEWEST = 1e10, 100
+#: what all looks of one tree may cost together, a look being ``n p^1.5``; how few and how many
+EFFORT, FEWEST, MOST = 2e9, 100, 2_000
+
+#: of least squares other trees have left little to do
+_LESS = 0.25
 
 
 def by_tree_of_optima(asked: Asked, found: Verdicts, whole: bool, deadline: float) -> None:
@@ -28,7 +31,7 @@ def by_tree_of_optima(asked: Asked, found: Verdicts, whole: bool, deadline: floa
     units = asked.units
     points = SmoothPoints(optima, queries, units.order, units.starts)
     hidden = np.zeros((asked.margins.size, asked.budget + 1))
-    _grow(asked, found, points, hidden, None, deadline, optima.rows.size * queries.shape[1])
+    _grow(asked, found, points, hidden, None, deadline, optima.rows)
 
 
 def by_tree_of_steps(
@@ -43,8 +46,7 @@ def by_tree_of_steps(
     for what else is refitted."""
     low_rank = cast(LowRankDeletions, deletions)
     points = LinearPoints(low_rank, asked.units.order, asked.units.starts)
-    effort = low_rank.factor.size * low_rank.factor.shape[1]
-    _grow(asked, found, points, hidden, charged, deadline, effort)
+    _grow(asked, found, points, hidden, charged, deadline, low_rank.factor, _LESS)
 
 
 def _grow(
@@ -54,7 +56,8 @@ def _grow(
     hidden: Array,
     charged: Callable[[int, Positions, Positions], Array] | None,
     deadline: float,
-    effort: float,
+    rows: Array,
+    share: float = 1.0,
 ) -> None:
     margins, errors, budget = asked.margins, asked.errors, asked.budget
     proof = (margins - errors - 1e-9 * margins)[:, None] - hidden
@@ -64,13 +67,15 @@ def _grow(
         able[asked.model.rows.undeletable()[: len(able)]] = False
     suspected = list(found.witness)
     bare = np.flatnonzero([not units for units in suspected] & (found.certified < budget))
-    for j, units in zip(bare, _strongest(points, bare, margins, able, budget), strict=True):
+    strongest = _strongest(points, bare, margins, able, budget)
+    for j, units in zip(bare.tolist(), strongest, strict=True):
         suspected[j] = units
     claims = Claims(
         found.certified.copy(), np.full(margins.size, budget + 1), [()] * margins.size, suspected
     )
     claims.certified[found.singular] = budget  # nothing is claimed of those
-    looks = max(int(EFFORT / effort), FEWEST)
+    affordable = share * EFFORT / (rows.size * np.sqrt(rows.shape[1]))
+    looks = int(np.clip(affordable, FEWEST, MOST))
     tree = Tree(
         points, proof, margins + errors, np.flatnonzero(able), claims, charged, looks, deadline
     )

@@ -74,13 +74,18 @@ class Node:
             found = found - asked.charged(asked.k, some, np.array(self._gone)).sum(axis=1)
         return found
 
-    def from_afar(self, some: Positions, units: Positions) -> tuple[dict[int, Positions], Array]:
-        """Who is not decided by one bound for all, with their candidates; and how units pull."""
+    def from_afar(
+        self, some: Positions, units: Positions
+    ) -> tuple[dict[int, Positions], Array, bool]:
+        """Who is not decided by one bound for all, with their candidates; how units pull.
+
+        And whether there is such a bound at all.
+        """
         pool, rows = self.point.pool(units)
         heavy = pool.leverage * (1.0 + pool.by_unit(pool.residuals**2))
         sets = Sets(pool, self.k)
         if not sets.fine:
-            return dict.fromkeys(some.tolist(), units), heavy
+            return dict.fromkeys(some.tolist(), units), pool.leverage, False
         self.share(units)
         left: dict[int, Positions] = {}
         many = max(1, (1 << 20) // max(rows.size, 1))
@@ -92,7 +97,7 @@ class Node:
                 for j, mask, done in zip(few.tolist(), looked.alive, looked.decided, strict=True)
                 if not done
             }
-        return left, heavy if self.ladders is None else sets.halves + heavy
+        return left, heavy if self.ladders is None else sets.halves + heavy, True
 
     def share(self, units: Positions) -> None:
         """Ladders that serve everybody whose candidates are among these."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from scipy import linalg
 
 from holdfast.algebra.deletions import LowRankDeletions
 from holdfast.algebra.rows import Array, Positions
@@ -15,6 +14,9 @@ from holdfast.proofs.sets import Pool, Sets, rows_of
 
 #: leverages that are light together: heavier sets are bounded apart
 LIGHT = 0.2
+
+#: what is left of a direction when all that determines it is gone, at most
+_SINGULAR = 1e-9
 
 
 class Point(Protocol):
@@ -57,28 +59,37 @@ class LinearPoints:
         """Rows of some units."""
         return self._order[rows_of(self._starts, np.array(gone, dtype=np.intp))[0]]
 
-    def _change(self, gone: tuple[int, ...]) -> tuple[Positions, Array]:
-        rows = self.rows(gone)
-        U = self.deletions.factor[rows]
-        block = np.eye(len(rows)) - U @ U.T
-        if rows.size and np.linalg.eigvalsh(block)[0] <= self.deletions.floor:
-            raise ValueError("there is no unique fit without these rows")
-        return rows, U.T @ np.linalg.solve(block, self.deletions.residuals[rows])
+    def _change(self, gone: tuple[int, ...]) -> tuple[Array, Array]:
+        """How the parameters change, and what they do to the scores.
+
+        Rows that alone determine a direction have no residual there: it is left out, and what
+        has a part in it has no score any more (NaN).
+        """
+        given, rows = self.deletions, self.rows(gone)
+        U = given.factor[rows]
+        values, vectors = np.linalg.eigh(np.eye(len(rows)) - U @ U.T)
+        fine = values > max(given.floor, _SINGULAR)
+        steps = (vectors[:, fine] / values[fine]) @ (vectors[:, fine].T @ given.residuals[rows])
+        change = U.T @ steps
+        drops = given.queries @ change
+        if not fine.all():
+            touched = np.abs(given.queries @ (U.T @ vectors[:, ~fine]))
+            drops[np.any(touched > 1e-7 * given.lengths[:, None], axis=1)] = np.nan
+        return change, drops
 
     def drops(self, gone: tuple[int, ...]) -> Array:
-        return np.asarray(self.deletions.queries @ self._change(gone)[1])
+        return self._change(gone)[1]
 
     def without(self, gone: tuple[int, ...]) -> LinearPoint:
-        rows, change = self._change(gone)
+        change, drops = self._change(gone)
         given = self.deletions
-        U = given.factor
-        root = linalg.cholesky(np.eye(U.shape[1]) - U[rows].T @ U[rows], lower=True)
-        fresh, queries = (
-            linalg.solve_triangular(root, part.T, lower=True).T for part in (U, given.queries)
-        )
+        U, left = given.factor, given.factor[self.rows(gone)]
+        values, vectors = np.linalg.eigh(np.eye(U.shape[1]) - left.T @ left)
+        fine = values > _SINGULAR
+        whiten = vectors[:, fine] * values[fine] ** -0.5
         residuals = given.residuals + U @ change
-        drops = given.queries @ change
-        return LinearPoint(fresh, residuals, queries, drops, self._order, self._starts)
+        queries = given.queries @ whiten
+        return LinearPoint(U @ whiten, residuals, queries, drops, self._order, self._starts)
 
 
 class LinearPoint:

@@ -203,7 +203,7 @@ class Tree:
 
     def _with_room(self, some: Positions, rooms: Array) -> Positions:
         """Those who are not neither broken nor safe, by less than rounding."""
-        self._give_up(some[rooms < 0])
+        self._give_up(some[~(rooms >= 0)])
         return some[rooms >= 0]
 
     def _stand(self, gone: tuple[int, ...]) -> Point | None:
@@ -230,14 +230,16 @@ class Tree:
                 break
             self._afar -= 1
             self._left -= 1 + some.size // TOGETHER
-            left, pulls = node.from_afar(some, able)
-            few = {j: units for j, units in left.items() if units.size <= FEW}
+            left, pulls, bounded = node.from_afar(some, able)
+            few = {j: units for j, units in left.items() if units.size <= FEW and bounded}
             found |= few
             some = np.array([j for j in left if j not in few], dtype=np.intp)
-            if some.size and (self._afar < 0 or len(gone) >= DEEP):
+            if some.size and (self._afar < 0 or (bounded and len(gone) >= DEEP)):
                 self._give_up(some)
                 break
-            for t in able[np.argsort(-pulls, kind="stable")[:AT_ONCE]].tolist():
+            # of rows that together determine something one that stays is enough
+            at_once = AT_ONCE if bounded else 1
+            for t in able[np.argsort(-pulls, kind="stable")[:at_once]].tolist():
                 some = self._open(some)
                 if not some.size:
                     break
