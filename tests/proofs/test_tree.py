@@ -326,6 +326,26 @@ def test_losses_of_a_log_mean_are_certified(estimator, rng):
             assert line["status"] == "tight"
 
 
+@settings(max_examples=6, deadline=None)
+@given(seed=SEEDS)
+def test_law_no_set_breaks_more_than_the_joint_ceiling(seed):
+    rng = np.random.default_rng(seed)
+    n = 40
+    X = rng.normal(size=(n, 2))
+    y = (X[:, 0] + rng.logistic(size=n) > 0).astype(int)
+    model = hf.erasable(LogisticRegression(C=0.2, tol=1e-10, max_iter=5000).fit(X, y), X, y)
+    Q = rng.normal(size=(30, 2)) + np.sign(model.core.theta[1:])
+    target = float(np.quantile(model.scores(Q), 0.2))
+    proof = hf.certify(model, Q, target, 2)
+    counted = Q[model.scores(Q) >= target]
+    for k in (1, 2):
+        sets = [np.array(rows) for rows in itertools.combinations(range(n), k)]
+        broken = (model.core.scores_without(counted, sets) < target).mean(axis=1)
+        assert broken.max() <= proof.upper[k] + 1e-12
+    alone = [(proof["certified"][proof["certified"] >= 0] < k).mean() for k in range(3)]
+    assert np.all(proof.upper <= np.array(alone) + 1e-12)
+
+
 def test_kinks_say_why_there_is_no_bound(rng):
     X = rng.normal(size=(60, 2))
     y = (X[:, 0] + rng.normal(size=60) > 0).astype(int)

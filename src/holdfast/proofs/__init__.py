@@ -115,7 +115,9 @@ def certify(
         holds: Kept = "refitted" if whole or model.can.certificate is None else "kept"
         confirmed = _confirm(model, promises, found, units, holds)
     frame = _frame(found, promises, confirmed, units, budget)
-    upper = [0.0, *(float(np.mean(found.certified < k)) for k in range(1, budget + 1))]
+    upper = np.array([float(np.mean(found.certified < k)) for k in range(budget + 1)])
+    if found.together is not None:
+        upper = np.minimum(upper, found.together / found.certified.size)
     return made(
         frame,
         upper,

@@ -157,6 +157,8 @@ class Verdicts:
     bound: Array
     singular: Mask
     limit: int
+    #: how many recourses any ``k`` deletions can break together, (budget + 1,), where it is known
+    together: Array | None = None
     boxes: Boxes | None = field(default=None, repr=False)
     missed: Missed | None = field(default=None, repr=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import cast
 
@@ -11,14 +12,19 @@ from holdfast.algebra.deletions import Deletions, LowRankDeletions
 from holdfast.algebra.rows import Array, Mask, Positions
 from holdfast.models.optima import Optima
 from holdfast.proofs.candidates import Asked, Verdicts
+from holdfast.proofs.looks import Node, Question
 from holdfast.proofs.points import LinearPoints, Points, SmoothPoints
-from holdfast.proofs.tree import Claims, Tree
+from holdfast.proofs.sets import largest_sum
+from holdfast.proofs.tree import Claims, Tree, nothing
 
 #: what all looks of one tree may cost together, a look being ``n p^1.5``; how few and how many
 EFFORT, FEWEST, MOST = 2e9, 100, 2_000
 
 #: of least squares other trees have left little to do
 _LESS = 0.25
+
+#: rows times recourses up to which it is asked what breaks together
+_ENTRIES = 4_000_000
 
 
 def by_tree_of_optima(asked: Asked, found: Verdicts, whole: bool, deadline: float) -> None:
@@ -32,6 +38,8 @@ def by_tree_of_optima(asked: Asked, found: Verdicts, whole: bool, deadline: floa
     points = SmoothPoints(optima, queries, units.order, units.starts)
     hidden = np.zeros((asked.margins.size, asked.budget + 1))
     _grow(asked, found, points, hidden, None, deadline, optima.rows)
+    if optima.rows.shape[0] * asked.margins.size <= _ENTRIES:
+        found.together = _together(asked, found, points, deadline)
 
 
 def by_tree_of_steps(
@@ -61,10 +69,7 @@ def _grow(
 ) -> None:
     margins, errors, budget = asked.margins, asked.errors, asked.budget
     proof = (margins - errors - 1e-9 * margins)[:, None] - hidden
-    able = np.ones(len(asked.units), dtype=bool)
-    able[list(asked.stay)] = False
-    if asked.units.single:
-        able[asked.model.rows.undeletable()[: len(able)]] = False
+    able = _able(asked)
     suspected = list(found.witness)
     bare = np.flatnonzero([not units for units in suspected] & (found.certified < budget))
     strongest = _strongest(points, bare, margins, able, budget)
@@ -91,6 +96,45 @@ def _grow(
     open_ = fine & (found.certified < budget) & (found.attacked != found.certified + 1)
     reached = int(found.certified[fine].max(initial=0))
     found.limit = max(found.limit, reached if np.any(open_) and reached else budget)
+
+
+def _together(asked: Asked, found: Verdicts, points: Points, deadline: float) -> Array:
+    r"""How many recourses any ``k`` deletions break at most, (budget + 1,).
+
+    If :math:`effect_j(S) ≤ Σ_S g_{ij}`, no set breaks more than :math:`f(S) = Σ_j \min(1, Σ_S
+    g_{ij}/m_j)`, which is monotone and submodular: :math:`f(S) ≤ f(G) + Σ_S (f(G + i) − f(G))` for
+    any ``G``. Those certified count nothing.
+    """
+    budget, units = asked.budget, np.flatnonzero(_able(asked))
+    most = np.array([float(np.sum(found.certified < k)) for k in range(budget + 1)])
+    proof = np.repeat((asked.margins * (1.0 - 1e-9) - asked.errors)[:, None], budget + 1, axis=1)
+    point = points.without(())
+    for k in range(1, budget + 1):
+        some = np.flatnonzero(found.certified < k)
+        question = Question(k, proof, nothing, lambda *_: None)
+        known = None
+        if some.size > 1 and time.monotonic() < deadline:
+            known = Node(question, point, (), k).together(some, units)
+        if known is None:
+            continue
+        values, rooms = known
+        shares = np.minimum(values / np.maximum(rooms, 1e-300)[:, None], 1.0)
+        reached = np.where(rooms > 0, 0.0, 1.0)
+        for _ in range(k + 1):
+            more = np.minimum(shares, 1.0 - reached[:, None]).sum(axis=0)
+            bound = float(reached.sum()) + largest_sum(more, k)
+            most[k] = min(most[k], np.floor(bound * (1.0 + 1e-9) + 1e-9))
+            reached = np.minimum(reached + shares[:, np.argmax(more)], 1.0)
+    return most
+
+
+def _able(asked: Asked) -> Mask:
+    """Units that may go."""
+    able = np.ones(len(asked.units), dtype=bool)
+    able[list(asked.stay)] = False
+    if asked.units.single:
+        able[asked.model.rows.undeletable()[: len(able)]] = False
+    return able
 
 
 def _strongest(

@@ -99,6 +99,27 @@ class Node:
             }
         return left, heavy if self.ladders is None else sets.halves + heavy, True
 
+    def together(self, some: Positions, units: Positions) -> tuple[Array, Array] | None:
+        """What each unit does to each recourse at most, sums being bounds, and their rooms.
+
+        ``None`` where not all sets of ``k`` are bounded by one step.
+        """
+        pool, rows = self.point.pool(units)
+        sets = Sets(pool, self.k)
+        self.share(units)
+        if not sets.fine or not self.ladders:
+            return None
+        ladder = self.ladders[-1][0]  # the one that speaks of the heaviest sets holds for all
+        pulls, number = sets.halves / (1.0 - ladder.h) if ladder.h < 1.0 else sets.pulls, 0
+        while (step := ladder.step(number)) is not None and step.pulls < largest_sum(pulls, self.k):
+            number += 1
+        if step is None:
+            return None
+        c = self.point.functionals(some, rows)
+        gains = sets.gains(pool.scale(c.T).T)
+        charge, anyway = charges(ladder, number, some, sets, rows, pulls, c, gains)
+        return np.maximum((gains + charge) * (1.0 + 1e-9), 0.0), self.rooms(some) - anyway
+
     def share(self, units: Positions) -> None:
         """Ladders that serve everybody whose candidates are among these."""
         self.ladders = self.point.ladders(units, self.k) if units.size else []

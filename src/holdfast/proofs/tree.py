@@ -98,7 +98,7 @@ class Tree:
     ):
         self._points, self._broken, self._able, self.claims = points, broken, able, claims
         self._left, self._deadline, self._solved = looks, deadline, 0
-        self._question = Question(0, proof, charged or _nothing, self._suspect)
+        self._question = Question(0, proof, charged or nothing, self._suspect)
         self._tried: set[tuple[int, ...]] = set()
 
     def run(self, budget: int) -> None:
@@ -328,5 +328,6 @@ class Tree:
         return (*units, int(able[np.argmax(pool.by_unit(c * pool.scaled))]))
 
 
-def _nothing(k: int, some: Positions, units: Positions) -> Array:
+def nothing(k: int, some: Positions, units: Positions) -> Array:
+    """Nothing else is charged."""
     return np.zeros((some.size, units.size))
