@@ -39,8 +39,6 @@ from holdfast.searches import search as look_for
 from holdfast.searches.plan import Plan
 from holdfast.searches.shortlisting import shortlisted
 
-#: seconds for the certificates, where the whole audit has no limit
-PROOF_SECONDS = 60.0
 #: seconds for the ceiling on what one set of deletions breaks of all recourses together
 JOINT_SECONDS = 10.0
 #: refits with other seeds, for models that draw
@@ -103,7 +101,7 @@ def audit(
         The number of erasures the headline speaks of; by default the fewest that break half of the
         recourses, or ``max_deletions``.
     time_limit : float, optional
-        Seconds for all of it; by default there is no limit, but for 60 seconds of certificates.
+        Seconds for all of it; by default there is no limit.
         What is not done by then is named in ``result.missing``.
     quick : bool
         A first answer within seconds, labelled as such: a greedy search by the algebra alone,
@@ -181,16 +179,13 @@ def audit(
         proof = None
         if certify and clock.allows("certificates"):
             tell("certificates", 0, 1)
-            # on a cluster the same must come out, however fast it is: no clock but the user's
-            own = PROOF_SECONDS if time_limit is None and model.in_passes is None else np.inf
-            seconds = min(own, clock.left)
             proof = prove(
                 model,
                 promises,
                 target,
                 plan.max_deletions,
                 unit=unit,
-                time_limit=seconds,
+                time_limit=clock.left,  # no clock but the user's: the same must come out again
                 random_state=rng,
             )
             joint = None

@@ -277,7 +277,7 @@ AUDIT = {
     ],
     "time_limit": Annotated[
         float | None,
-        option("--time-limit", panel=WORK, help="Seconds for all of it; else 60 for proofs."),
+        option("--time-limit", panel=WORK, help="Seconds for all of it."),
     ],
     "quick": Annotated[
         bool | None, option("--quick", panel=WORK, help="A first answer, nothing proven.")

@@ -22,8 +22,8 @@ from holdfast.models.scales import Scales
 from holdfast.models.shifts import Shifts, shifts_at
 from holdfast.models.smooth import SmoothLinearCore
 
-#: optima kept for when they are asked for again
-_KEPT = 256
+#: numbers kept of optima for when they are asked for again, and how many optima at least
+_KEPT, _FEWEST = 4e7, 8
 
 #: sets of weights from which it pays to have the products of coordinates
 _MANY = 16
@@ -45,6 +45,7 @@ class Optima:
         self.rows: Array = core.design.whiten(core.training_features)
         self._known: dict[tuple[int, ...], Optimum] = {}
         self._changes: dict[tuple[int, ...], Array] = {}
+        self._paired: tuple[Optimum, Array] | None = None
 
     def queries(self, Z: Array) -> Array:
         """Points in the coordinates of the whole problem."""
@@ -66,11 +67,18 @@ class Optima:
             self._changes[key] = self.core.design.coordinates(theta - self.core.theta)
         return self._changes[key]
 
+    def pairs(self, at: Optimum) -> Array:
+        """Products of two coordinates of every row, (n, p(p + 1)/2); of one optimum at a time."""
+        if self._paired is None or self._paired[0] is not at:
+            one, other = np.triu_indices(at.A.shape[1])
+            self._paired = at, at.A[:, one] * at.A[:, other]
+        return self._paired[1]
+
     def without(self, gone: Positions) -> Optimum:
         """The optimum without some rows."""
         key = tuple(np.sort(gone).tolist())
         if key not in self._known:
-            if len(self._known) >= _KEPT:
+            if len(self._known) >= max(_KEPT / (2 * self.rows.size), _FEWEST):
                 self._known.pop(next(iter(self._known)))
             self._known[key] = Optimum(self, np.array(key, dtype=np.intp))
         return self._known[key]
@@ -161,12 +169,6 @@ class Optimum:
         low, high = self.loss.bends(self.z, self.y, moves)
         return self.weights * low, self.weights * high
 
-    @cached_property
-    def _pairs(self) -> Array:
-        """Products of two coordinates of every row, (n, p(p + 1)/2)."""
-        one, other = np.triu_indices(self.A.shape[1])
-        return self.A[:, one] * self.A[:, other]
-
     def largest_of_each(self, weights: Callable[[slice], Array], count: int) -> Array:
         """:meth:`largest` for many sets of weights, given a few sets (m, n) at a time."""
         if count < _MANY:
@@ -177,7 +179,7 @@ class Optimum:
         many = max(1, (1 << 22) // len(self.A))
         for start in range(0, count, many):
             some = slice(start, min(start + many, count))
-            upper = weights(some) @ self._pairs
+            upper = weights(some) @ self._optima.pairs(self)
             matrices = np.zeros((len(upper), p, p))
             matrices[:, one, other] = upper
             matrices[:, other, one] = upper

@@ -50,15 +50,16 @@ def certify(
     ----------
     model : ErasableModel
         Linear and ridge regression, kernel ridge, NTK and LS-SVM are certified by the exact
-        algebra; logistic regression by Newton's step with a rigorous remainder. Other models get
-        the attack only, and status "no bound".
+        algebra; logistic, Poisson, gamma and Tweedie regression by Newton steps with rigorous
+        remainders, at as many optima as it takes. Other models get the attack only, and status
+        "no bound".
     given : recourses, or points of shape (q, d)
     target : float
         It stays what it is: nothing is proven of one that moves with the rows.
     max_deletions : int
         The largest number of deletions asked about.
     unit : {"row", "subject"}
-        What one deletion removes. By subject the bound is the weaker block form.
+        What one deletion removes. By subject kernel models have the weaker block form.
     time_limit : float, optional
         Seconds for the trees and attacks; what is not decided by then is a gap. The bounds
         themselves are not interrupted. By default there is no clock but a number of nodes, so that

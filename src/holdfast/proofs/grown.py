@@ -17,8 +17,11 @@ from holdfast.proofs.points import LinearPoints, Points, SmoothPoints
 from holdfast.proofs.sets import largest_sum
 from holdfast.proofs.tree import Claims, Tree, nothing
 
-#: what all looks of one tree may cost together, a look being ``n p^1.5``; how few and how many
-EFFORT, FEWEST, MOST = 2e9, 100, 2_000
+#: what all looks of one tree may cost together, a look being ``n p^1.5``, and at least so many
+EFFORT, FEWEST = 2e9, 100
+
+#: how many at most: few rows are to take seconds, not minutes
+MOST, MORE = 400, 0.2
 
 #: of least squares other trees have left little to do
 _LESS = 0.25
@@ -80,7 +83,7 @@ def _grow(
     )
     claims.certified[found.singular] = budget  # nothing is claimed of those
     affordable = share * EFFORT / (rows.size * np.sqrt(rows.shape[1]))
-    looks = int(np.clip(affordable, FEWEST, MOST))
+    looks = int(np.clip(affordable, FEWEST, MOST + MORE * len(rows)))
     tree = Tree(
         points, proof, margins + errors, np.flatnonzero(able), claims, charged, looks, deadline
     )

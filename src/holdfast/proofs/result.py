@@ -55,7 +55,8 @@ class Proof(pd.DataFrame):
         How it was proven.
     target : float
     upper : ndarray of shape (max_deletions + 1,)
-        Proven: at most this share of the valid recourses is broken by any ``k`` deletions.
+        Proven: at most this share of the valid recourses is broken by any ``k`` deletions. No more
+        than have ``certified < k``, and fewer where bounds on all of them add up.
     assumptions : tuple of str
     preprocessing : {"refitted", "kept"}
         Whether certificates hold with a pipeline's transformers refitted, as an erasure does, or

@@ -35,7 +35,8 @@ def people(count: int, unit: str) -> str:
 _PLAINLY = {
     "rows": "for every choice of rows",
     "subjects (block form, weaker than rows)": "for every choice of people, all their rows at once",
-    "Newton step and remainder": "one step towards the refitted model is worked out exactly, and "
+    "subjects": "for every choice of people, all their rows at once",
+    "Newton steps and remainders": "one step towards the refitted model is worked out exactly, and "
     "what lies beyond it is bounded",
     "preprocessing refitted": "with the preprocessing fitted again",
     "attack only": "nothing is proven, only searched",
