@@ -212,7 +212,7 @@ def _about(model: Any) -> dict[str, Any]:
             next(iter(can.predictions), ""), "refits only"
         )
     )
-    proofs = {"exact": "yes", "newton": "yes, for few deletions", None: "no"}
+    proofs = {"exact": "yes", "newton": "yes", None: "no"}
     certified = proofs[can.certificate]
     if can.uncertified:
         certified += f": {can.uncertified}"

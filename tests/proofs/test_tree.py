@@ -328,6 +328,85 @@ def test_losses_of_a_log_mean_are_certified(estimator, rng):
             assert line["status"] == "tight"
 
 
+def test_rows_without_weight_still_act_through_a_scaler():
+    """Their leverage is 0, and what they do to the scale is all there is."""
+    rng = np.random.default_rng(0)
+    n = 200
+    X = rng.normal(size=(n, 2))
+    y = (X[:, 0] + rng.logistic(size=n) > 0).astype(int)
+    weights = np.ones(n)
+    weights[3], X[3, 0] = 0.0, 8.0
+
+    def fitted(keep):
+        last = LogisticRegression(C=0.01, tol=1e-10, max_iter=10_000)
+        return make_pipeline(StandardScaler(), last).fit(
+            X[keep], y[keep], logisticregression__sample_weight=weights[keep]
+        )
+
+    model = hf.erasable(fitted(np.arange(n)), X, y, sample_weight=weights)
+    Q = np.array([[-12.0, 0.0]])
+    before = float(model.scores(Q)[0])
+    after = float(fitted(np.delete(np.arange(n), 3)).decision_function(Q)[0])
+    for share in (0.5, 0.8, 0.95):
+        line = hf.certify(model, Q, before - share * (before - after), 1).iloc[0]
+        assert (line["certified"], line["attacked"]) == (0, 1)
+
+
+def test_people_with_rows_of_both_classes_and_balanced_weights():
+    """What their rows pull may cancel; what re-weighting the classes does to them does not."""
+    x, y, who = [5.0] * 20, [1] * 19 + [0], ["A"] * 20
+    x, y = x + [-0.21254] * 96, y + [1] * 45 + [0] * 51
+    who += [f"p{i}" for i in range(45)] * 2 + [f"q{i}" for i in range(6)]
+    for c in (1, 0):
+        more = 4000 - sum(label == c for label in y)
+        x, y = x + [1e-9] * more, y + [c] * more
+        who += [f"z{c}{i // 20}" for i in range(more)]
+    X, y, who = np.array(x)[:, None], np.array(y), np.array(who)
+    fit = LogisticRegression(
+        C=1e4, fit_intercept=False, class_weight="balanced", tol=1e-12, max_iter=10_000
+    )
+    model = hf.erasable(fit.fit(X, y), X, y, subjects=who)
+    Q = np.array([[1.0]])
+    before = float(model.scores(Q)[0])
+    drop = before - float(model.without(subjects=["A"]).scores(Q)[0])
+    for share in (0.3, 0.9, 0.99):
+        line = hf.certify(model, Q, before - share * drop, 1, unit="subject").iloc[0]
+        assert line["certified"] == 0
+
+
+@pytest.mark.parametrize("subjects", [False, True], ids=["rows", "subjects"])
+@settings(max_examples=10, deadline=None)
+@given(seed=SEEDS)
+def test_law_what_else_changes_is_no_longer_than_a_ladder_says(subjects, seed):
+    """Balanced classes behind a scaler: all that changes beside the rows' own pull."""
+    rng = np.random.default_rng(seed)
+    model = a_model(rng, "std and balanced")
+    core, optima = model.form("smooth"), Optima(model.form("smooth"), model.scales)
+    starts = np.arange(61) if not subjects else np.r_[np.arange(0, 60, 3), 60]
+    points = SmoothPoints(optima, optima.queries(np.zeros((1, 3))), rng.permutation(60), starts)
+    point, at = points.without(()), optima.without(np.zeros(0, dtype=int))
+    units, k = np.arange(starts.size - 1), 2
+    pool, rows = point.pool(units)
+    sets, h = Sets(pool, k), pool.spread(k)
+    shifts = at.shifts(2 if not subjects else 6)
+    if not sets.fine or shifts is None or not h < 1:
+        return
+    ladder = Ladder(at, sets, rows, np.zeros((1, at.A.shape[1])), h, shifts)
+    slopes = -at.errors[:, None] * at.A
+    for chosen in itertools.combinations(units[:12].tolist(), k):
+        gone = np.sort(points.rows(chosen))
+        weights, penalty, _ = core.posed_without(gone, optima.factors(gone))
+        # a class's factor is that of all its rows, those that go included
+        ratio = np.ones(60)
+        for c in (0, 1):
+            kept = np.setdiff1d(np.flatnonzero(core.classes == c), gone)
+            ratio[core.classes == c] = weights[kept[0]] / at.weights[kept[0]]
+        left = np.setdiff1d(np.arange(60), gone)
+        pull = ((ratio - 1.0)[:, None] * slopes)[left].sum(axis=0)
+        pull += ((penalty - at.penalty) * at.theta) @ at.directions
+        assert np.linalg.norm(pull) <= ladder.shifted + 1e-10
+
+
 @settings(max_examples=6, deadline=None)
 @given(seed=SEEDS)
 def test_law_no_set_breaks_more_than_the_joint_ceiling(seed):

@@ -188,7 +188,7 @@ def _largest_move(newton: float, longest: float, third: float, rho: float, h: fl
     simple = float(-np.log1p(-c)) if c < 1 else np.inf
     m = newton
     for _ in range(100):
-        further = F(m) * (1.0 + 1e-6) + 1e-12
+        further = F(m) * (1.0 + 1e-6) + 1e-12 if m <= 5.0 else np.inf
         if further > 5.0:
             break
         if F(further) < further:

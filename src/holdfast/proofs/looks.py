@@ -234,7 +234,7 @@ class Look:
             self._level(everybody, self._more, self._rooms, [])
             return
         for ladder, weighs in node.ladders:
-            if largest_sum(sets.candidates.leverage, self.k) > weighs:
+            if weighs <= 0.0 or largest_sum(sets.candidates.leverage, self.k) > weighs:
                 self._climb(ladder, weighs, own)
 
     @property

@@ -125,7 +125,9 @@ class Ladder:
         self.shifts = shifts
         by_row, anyway = shifts.sizes
         self.shifted = largest_sum(pool.by_unit(by_row[positions]), k) + anyway
-        self.shifted += shifts.reweighted * largest_sum(pool.lengths, k)
+        # rows of a set are re-weighted by their own class each: within a unit nothing cancels
+        each = np.abs(pool.residuals) * np.sqrt(np.einsum("ij,ij->i", pool.U, pool.U))
+        self.shifted += shifts.reweighted * largest_sum(pool.by_unit(each), k)
         self.shifted *= OUT
         self.shoved = self.shifted / np.sqrt(1.0 - heaviest)
         most = largest_sum(sets.pulls, k)
@@ -176,9 +178,10 @@ class Ladder:
         guess = np.inf if last is None else _GUESS * last.pushed * (eps / last.eps) ** 2
         for _ in range(3):
             moves = plain.copy()
-            further = self.shoved + guess / np.sqrt(1.0 - h)
-            closer = (self._newton + self._reach[longest] * further) * OUT
-            moves[longest] = np.minimum(plain[longest], closer)
+            if np.isfinite(guess):
+                further = self.shoved + guess / np.sqrt(1.0 - h)
+                closer = (self._newton + self._reach[longest] * further) * OUT
+                moves[longest] = np.minimum(plain[longest], closer)
             fall, rise = at.secants(moves)
             if not (np.all(np.isfinite(fall)) and np.all(np.isfinite(rise))):
                 return None

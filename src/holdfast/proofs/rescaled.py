@@ -243,6 +243,8 @@ class Rescaled:
         if self.scales is None:
             return None
         moved, fall, rise = self._interval(k)
+        if not fall < 1.0:  # a column may become constant, and its scale another one altogether
+            return None
         further = self.reach * path.distance
         most = np.abs(self.theta) + further
         size, nearby = self._size(k, self.reach * most), self._size(k, self._farthest * most)
