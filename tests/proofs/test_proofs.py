@@ -254,7 +254,7 @@ def test_by_subject_is_sound(rng):
                 if line["confirmed"]:
                     after = model.without(subjects=list(line["witness"])).scores(Q[[j]])[0]
                     assert after < target
-        assert proof.method == "subjects"
+        assert proof.method.startswith("subjects")
 
 
 def test_diabetes_is_all_tight():

@@ -136,7 +136,8 @@ def _able(asked: Asked) -> Mask:
     able = np.ones(len(asked.units), dtype=bool)
     able[list(asked.stay)] = False
     if asked.units.single:
-        able[asked.model.rows.undeletable()[: len(able)]] = False
+        stays = asked.model.rows.undeletable()  # what stands for others is behind the units' rows
+        able[stays[stays < len(able)]] = False
     return able
 
 
