@@ -185,7 +185,7 @@ def _by_algebra(whole: bool, deadline: float, asked: Asked) -> Verdicts:
     else:
         hidden = hidden if more is None else more.off_margins()
         found = verdicts_by_subject(deletions, asked.units, margins, errors, hidden, budget, end)
-    grows = isinstance(deletions, LowRankDeletions) and deletions.outside is None
+    grows = asked.model.can.form == "linear" and deletions.outside is None
     if grows and not asked.quick:
         by_tree_of_steps(asked, deletions, found, hidden, charged, deadline)
     return found
