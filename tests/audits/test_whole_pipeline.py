@@ -448,7 +448,7 @@ def many(seed, wanted, largest=12):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_no_certificate_is_wrong(seed):
-    assert many(seed, 250)[1] == 0
+    assert many(seed, 500)[1] == 0
 
 
 @pytest.mark.slow

@@ -162,7 +162,7 @@ def test_soundness_thousands(family):
     assert decided >= 2000
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), near=st.sampled_from([1e-4, 1e-2, 0.3]))
 def test_law_logistic_certificates_are_sound(seed, near):
     rng = np.random.default_rng(seed)

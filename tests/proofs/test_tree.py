@@ -479,6 +479,22 @@ def test_points_of_least_squares_are_those_of_refits(rng):
     assert np.allclose(here.functionals(np.arange(5), rows), then.dense(), atol=1e-10)
 
 
+def test_known_attacks_are_kept_where_not_all_can_be_solved_for(rng, monkeypatch):
+    """What the tree had no time to try is confirmed afterwards, not forgotten."""
+    from holdfast.proofs import tree
+
+    X = rng.normal(size=(60, 3))
+    y = X @ rng.normal(size=3) + rng.normal(size=60)
+    model = hf.erasable(Ridge(0.5).fit(X, y), X, y)
+    target = float(np.median(y))
+    found = hf.find_recourse(model, X, target=target, overshoot=0.1)
+    before = hf.certify(model, found, target, 3)
+    monkeypatch.setattr(tree, "SUSPECTS", 0)
+    after = hf.certify(model, found, target, 3)
+    assert before["attacked"].notna().sum() > 5
+    assert after["attacked"].notna().sum() == before["attacked"].notna().sum()
+
+
 def test_sums_of_the_largest():
     assert largest_sum(np.array([3.0, -1.0, 2.0]), 2) == 5.0
     assert largest_sum(np.zeros(0), 3) == 0.0

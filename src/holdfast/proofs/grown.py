@@ -92,10 +92,9 @@ def _grow(
     better = fine & (claims.certified > found.certified)
     found.bound[better] = margins[better]
     found.certified[fine] = claims.certified[fine]
-    known = fine & (claims.attacked <= budget)
-    found.attacked[fine] = np.where(known, claims.attacked, 0)[fine]
-    for j in np.flatnonzero(fine).tolist():
-        found.witness[j] = claims.witness[j] if known[j] else ()
+    for j in np.flatnonzero(fine).tolist():  # what was not solved for is confirmed, or not, later
+        found.witness[j] = claims.witness[j] or tree.untried(j)
+        found.attacked[j] = len(found.witness[j])
     open_ = fine & (found.certified < budget) & (found.attacked != found.certified + 1)
     reached = int(found.certified[fine].max(initial=0))
     found.limit = max(found.limit, reached if np.any(open_) and reached else budget)
@@ -150,14 +149,14 @@ def _strongest(
     pool, rows = point.pool(units)
     found: list[tuple[int, ...]] = []
     for j in some.tolist() if pool.fine else []:
-        c = pool.scale(point.functionals(np.array([j]), rows)[0])
-        order = np.argsort(-pool.by_unit(c * pool.scaled), kind="stable")[:budget]
+        c = point.functionals(np.array([j]), rows)[0]
+        order = np.argsort(-pool.by_unit(pool.scale(c) * pool.scaled), kind="stable")[:budget]
         chosen: tuple[int, ...] = tuple(units[order].tolist())
         for k in range(1, order.size + 1):
             mine, _ = pool.rows_of(order[:k])
-            U, c = pool.U[mine], point.functionals(np.array([j]), rows[mine])[0]
+            U = pool.U[mine]
             steps = np.linalg.lstsq(np.eye(mine.size) - U @ U.T, pool.residuals[mine])[0]
-            if c @ steps > margins[j]:
+            if c[mine] @ steps > margins[j]:
                 chosen = tuple(units[order[:k]].tolist())
                 break
         found.append(chosen)

@@ -294,6 +294,12 @@ class Tree:
         except _NONE:
             return
 
+    def untried(self, j: int) -> tuple[int, ...]:
+        """What is suspected of a recourse and was not solved for; () for nothing."""
+        units = self.claims.suspected[j]
+        fresh = len(units) > self.claims.certified[j] and tuple(sorted(units)) not in self._tried
+        return units if fresh else ()
+
     def _try_suspects(self, k: int) -> None:
         """What a Newton step believes to break a recourse, at this size."""
         for j, units in enumerate(self.claims.suspected):
