@@ -79,6 +79,7 @@ def load_case(
     progress: Progress | None = None,
     remark: Callable[[str], None] | None = None,
     hold_out: bool = True,
+    promises: Callable[..., Any] = promised,
 ) -> Case:
     """Read, fit or load, and find or read back the promises.
 
@@ -93,6 +94,8 @@ def load_case(
         Called with every remark about the data, as it is made.
     hold_out : bool
         Whether a part of the table may be held out for recourse where no people are given.
+    promises : callable
+        What finds the promises, or reads them back.
     """
     remarks = Remarks(remark)
     tell: Progress = progress or (lambda stage, done, total: None)
@@ -164,7 +167,7 @@ def load_case(
         if asked is None and model.rows.classes is None:  # the median label may be somebody's
             asked = near(model.median_label, model.y.astype(float))
     target = target_of(model, asked, settings.target_probability)
-    given = promised(settings, model, people, train, gone, target, rules, remarks, about, tell)
+    given = promises(settings, model, people, train, gone, target, rules, remarks, about, tell)
     key = train.subjects if train.subjects is not None else train.X.index.to_series()
     return Case(
         table=train.X,
@@ -208,6 +211,22 @@ def _model(
     if warning is not None:
         remarks.add(warning, shareable=True, warning=True)
     return model
+
+
+def model_on_record(settings: Settings, fitted: Any) -> tuple[Table, ErasableModel]:
+    """A fitted model beside the table it was fitted on, both kept since.
+
+    The table is read as it was for the fit: by our own rules where the model was fitted here.
+    """
+    if settings.model is None:
+        train = training_table(settings, fitted)
+        return train, _brought(settings, fitted, train, np.arange(len(train.X)), ())[0]
+    train = training_table(settings, None)
+    labels = labels_for(str(settings.model), label_of(train), settings.favourable)
+    made = erasable_and_warning(
+        fitted, train.X, labels.values, _values(train.subjects), None, labels.favourable
+    )
+    return train, made[0]
 
 
 def _unusable(settings: Settings, failure: Exception) -> HoldfastError:

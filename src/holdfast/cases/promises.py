@@ -140,15 +140,8 @@ def _say_what_was_inferred(rules: Actionability, remarks: Remarks) -> None:
     remarks.add("\n".join([head, *lines]), shareable=True)
 
 
-def _issued(
-    settings: Settings,
-    model: ErasableModel,
-    people: pd.DataFrame,
-    rules: Any,
-    target: float,
-    remarks: Remarks,
-    about: About,
-) -> Recourse:
+def issued_table(settings: Settings, people: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The table of promises made before, its columns checked, and what it is called."""
     assert settings.recourses is not None
     if settings.id is None:
         raise HoldfastError("⟦recourses⟧ are matched to people by id: say which column with ⟦id⟧")
@@ -170,6 +163,20 @@ def _issued(
             )
     if not features:
         raise HoldfastError(f"{what} has no column of the model's features: what was promised?")
+    return table, what
+
+
+def _issued(
+    settings: Settings,
+    model: ErasableModel,
+    people: pd.DataFrame,
+    rules: Any,
+    target: float,
+    remarks: Remarks,
+    about: About,
+) -> Recourse:
+    table, what = issued_table(settings, people)
+    assert settings.id is not None
     table = _live(table, settings.as_of or datetime.date.today(), what, remarks, about)
     unique_ids(table[settings.id], f"{what} (live promises)")
     theirs = [as_text(name) in set(people.index) for name in table[settings.id]]
@@ -209,9 +216,9 @@ def _live(
     now = pd.Timestamp(today)
     expired = early = np.zeros(len(table), dtype=bool)
     if "expires" in table:
-        expired = (_dates(table["expires"], what) < now).to_numpy()
+        expired = (dates(table["expires"], what) < now).to_numpy()
     if "issued" in table:
-        early = (_dates(table["issued"], what) > now).to_numpy() & ~expired
+        early = (dates(table["issued"], what) > now).to_numpy() & ~expired
     about.expired, about.not_yet_issued = int(expired.sum()), int(early.sum())
     if expired.any() or early.any():
         remarks.add(
@@ -233,7 +240,7 @@ def _live(
     return live
 
 
-def _dates(column: pd.Series, what: str) -> pd.Series:
+def dates(column: pd.Series, what: str) -> pd.Series:
     """Days; an empty cell is no day."""
     cells = column.astype(object).where(column.notna(), None)
     words = cells.astype(str).where(cells.notna(), None)

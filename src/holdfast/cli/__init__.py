@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from holdfast.cli.books import ledger, letters, request
 from holdfast.cli.options import (
     AUDIT,
     HARDEN,
@@ -70,7 +71,7 @@ def audit(
     if init:
         write_template(config)
         return
-    raise typer.Exit(run_audit(_told(options), config))
+    raise typer.Exit(run_audit(told(options), config))
 
 
 @app.command()
@@ -90,7 +91,7 @@ def impact(
     """
     from holdfast.cli.erasing import run_impact
 
-    raise typer.Exit(run_impact(_told(options), config))
+    raise typer.Exit(run_impact(told(options), config))
 
 
 @app.command()
@@ -108,7 +109,7 @@ def recourse(
     """
     from holdfast.cli.commands import run_recourse
 
-    raise typer.Exit(run_recourse(_told(options), config))
+    raise typer.Exit(run_recourse(told(options), config))
 
 
 @app.command()
@@ -127,7 +128,7 @@ def harden(
     """
     from holdfast.cli.commands import run_harden
 
-    raise typer.Exit(run_harden(_told(options), config))
+    raise typer.Exit(run_harden(told(options), config))
 
 
 @app.command()
@@ -218,6 +219,10 @@ def reproduce(
     }
     raise typer.Exit(run_reproduction(figures or ["all"], options, quiet))
 
+
+app.add_typer(ledger, name="ledger")
+app.add_typer(request, name="request")
+app.command("letters")(letters)
 
 _data = typer.Typer(no_args_is_help=True, help="The data sets: listed, fetched, shown.")
 app.add_typer(_data, name="data")
@@ -320,7 +325,7 @@ def _root(
     pass
 
 
-def _told(options: dict[str, Any]) -> dict[str, Any]:
+def told(options: dict[str, Any]) -> dict[str, Any]:
     """The options as settings."""
     options = dict(options)
     parameters = options.pop("param", None)

@@ -6,13 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from holdfast import __version__
 from holdfast.audits.impacts import Impact
-from holdfast.cases.files import read
 from holdfast.cases.modelfile import save_model
+from holdfast.cases.remaining import write_without
 from holdfast.cases.running import erase_from_case, requested
 from holdfast.cases.settings import Settings, made
 from holdfast.cli import screen
@@ -23,7 +20,6 @@ from holdfast.models.looking import write_rest
 from holdfast.models.scanned import ScannedModel, files_of
 from holdfast.report.case_file import impact_page, write_private_tables
 from holdfast.report.schema import BrokenPart, ImpactSummary
-from holdfast.tables import as_csv, is_parquet
 
 
 def run_impact(options: dict[str, Any], config: Path | None) -> int:
@@ -112,7 +108,7 @@ def _write_impact(
         write = partial(write_rest, scan, rows, suffix=to, delimiter=settings.delimiter)
         out.file(settings.emit, write, mode)
     elif settings.emit is not None:
-        out.file(settings.emit, lambda place: _emit(settings, rows, place), mode)
+        out.file(settings.emit, lambda place: write_without(settings, rows, place), mode)
     honoured = settings.emit is not None or settings.save_model is not None
     held = honoured and settings.hold is not None and Path(settings.hold).exists()
     if held and isinstance(updated, ScannedModel):
@@ -127,30 +123,3 @@ def _write_impact_case(found: Impact, path: Path, out: Outputs) -> None:
         out.text(path, impact_page(found.headline, broken, everybody), PRIVATE)
         return
     write_private_tables({"broken": broken, "recourses": everybody}, path, out)
-
-
-def _emit(settings: Settings, rows: Any, place: Path) -> None:
-    """The training file without some rows, its cells as they were."""
-    if is_parquet(settings.train) or is_parquet(place):
-        table = read(settings, settings.train)
-    else:
-        table = pd.read_csv(
-            settings.train,
-            sep=settings.delimiter,
-            dtype=str,
-            keep_default_na=False,
-            index_col=False,
-            header=None,  # names are cells like the others
-            encoding="utf-8-sig",
-            compression=None,
-        )
-        table = table.set_axis(table.iloc[0].tolist(), axis=1).iloc[1:]
-    keep = np.setdiff1d(np.arange(len(table)), rows)
-    table = table.iloc[keep]
-    for name, kind in table.dtypes.items():
-        if isinstance(kind, pd.CategoricalDtype):  # else it remembers what nobody has any more
-            table[name] = table[name].cat.remove_unused_categories()
-    if is_parquet(place):
-        table.to_parquet(place, index=False)
-    else:
-        place.write_text(as_csv(table, settings.delimiter), encoding="utf-8", newline="")

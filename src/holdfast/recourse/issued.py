@@ -93,7 +93,7 @@ def issued_recourse(
     has = np.flatnonzero(promised[below.index] >= 0)
     rows = below.index.to_numpy()[has]
     wanted = people.iloc[rows]
-    points = space.tidy(_filled(wanted, table.iloc[promised[rows]]))
+    points = space.tidy(filled(wanted, table.iloc[promised[rows]]))
     goal = target + float(overshoot) * model.score_unit
     own = Z[has], kept[has]
     usable = np.flatnonzero([not wrong[i] for i in has])
@@ -160,7 +160,7 @@ def _placed(
     return np.array([where.get(name, -1) for name in own])
 
 
-def _filled(people: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+def filled(people: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """The people's rows with the promised cells written in; empty cells leave theirs."""
     table = table.set_axis(people.index, axis=0)
     columns = {}

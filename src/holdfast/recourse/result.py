@@ -12,7 +12,7 @@ import pandas as pd
 from holdfast.algebra.rows import Array
 from holdfast.cards import card
 from holdfast.recourse.actionability import Actionability
-from holdfast.recourse.space import Space
+from holdfast.recourse.space import Coordinate, Space
 from holdfast.recourse.wording import Wording
 
 #: how the reason begins of those who provably have no recourse
@@ -207,14 +207,11 @@ class Recourse:
     def lines(self) -> list[tuple[int, Any, Any, Any, Any, str]]:
         """Every change: position, person, feature, from, to, words; person by person."""
         lines = []
-        valid = self.valid.to_numpy()
-        for c in self.space.coordinates:
-            before, after = (c.cells(table) for table in (self.people, self.told))
-            changed = valid & (before != after) & ~(pd.isna(before) & pd.isna(after))
-            for i in np.flatnonzero(changed).tolist():
-                words = self.wording.change(c.name, before[i], after[i], c.categories is None)
-                lines.append((i, self.people.index[i], c.name, before[i], after[i], words))
-        return sorted(lines, key=lambda line: line[0])
+        for i, c, before, after in changed_cells(self.space, self.people, self.told):
+            if self.valid.iloc[i]:
+                words = self.wording.change(c.name, before, after, c.categories is None)
+                lines.append((i, self.people.index[i], c.name, before, after, words))
+        return lines
 
     def frame(self) -> pd.DataFrame:
         """Everything per person in one table: the points' columns, then what is known of them."""
@@ -227,3 +224,15 @@ class Recourse:
 def series(values: Array | list[Any], name: str, index: pd.Index) -> pd.Series:
     """A named column for the people of ``index``."""
     return pd.Series(values, index=index, name=name)
+
+
+def changed_cells(
+    space: Space, before: pd.DataFrame, after: pd.DataFrame
+) -> list[tuple[int, Coordinate, Any, Any]]:
+    """What differs between two tables of the same people: place, what, from, to."""
+    found = []
+    for c in space.coordinates:
+        old, new = c.cells(before), c.cells(after)
+        changed = (old != new) & ~(pd.isna(old) & pd.isna(new))
+        found += [(i, c, old[i], new[i]) for i in np.flatnonzero(changed).tolist()]
+    return sorted(found, key=lambda change: change[0])

@@ -109,11 +109,16 @@ class Wording:
             old, new = (self.category(column, v) for v in (before, after))
             return f"switch {self.name(column)} from {old} to {new}"
         verb = "raise" if after > before else "lower"
-        shown = decimals_of(float(after))
-        while shown < 12 and round(float(before), shown) == round(float(after), shown):
+        old, new = self.numbers(column, float(before), float(after))
+        return f"{verb} {self.name(column)} from {old} to {new}"
+
+    def numbers(self, column: Any, before: float, after: float) -> tuple[str, str]:
+        """Two numbers that differ, in as many figures as it takes to see that."""
+        shown = decimals_of(after)
+        while shown < 12 and round(before, shown) == round(after, shown):
             shown += 1
-        old = in_figures(float(before), min(decimals_of(float(before)), max(shown, 2)))
-        return f"{verb} {self.name(column)} from {old} to {self.number(column, after, shown)}"
+        old = in_figures(before, min(decimals_of(before), max(shown, 2)))
+        return old, self.number(column, after, shown)
 
     def _of(self, column: Any) -> Term:
         return self.terms.get(str(column), Term())

@@ -1,0 +1,457 @@
+"""The ledger: promises that live for months, and what erasures did to them."""
+
+from __future__ import annotations
+
+import datetime
+import getpass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import HoldfastError
+
+try:
+    import sqlalchemy as _sqlalchemy  # noqa: F401 (said in words where it is missing)
+except ModuleNotFoundError:
+    raise HoldfastError(
+        "a ledger needs SQLAlchemy and Alembic: pip install 'holdfast[ledger]'"
+    ) from None
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from holdfast.cases.books import settings_on
+from holdfast.cases.files import ids_in
+from holdfast.cases.settings import Settings
+from holdfast.files import Outputs
+from holdfast.ledger import (
+    accounts,
+    backup,
+    erasing,
+    filling,
+    letters,
+    opendsr,
+    records,
+    requests,
+)
+from holdfast.ledger.chain import Log, now
+from holdfast.ledger.ground import names_in_table
+from holdfast.ledger.places import Places
+from holdfast.ledger.store import WAIT, Store
+from holdfast.ledger.tables import (
+    KEPT,
+    LIVE,
+    OPEN,
+    WITHDRAWN,
+    Book,
+    Chore,
+    KnownFile,
+    ModelVersion,
+    Person,
+    Promise,
+    Request,
+)
+from holdfast.models.refits import Progress
+
+if TYPE_CHECKING:
+    from holdfast.report.letters import LetterText
+
+#: where the books are unless somebody says otherwise
+DEFAULT = "holdfast.db"
+
+
+class Ledger:
+    """Books of promises, requests and what became of them.
+
+    Parameters
+    ----------
+    address : str or path
+        A file, which SQLite keeps, or ``postgresql+psycopg://user@host/name``.
+    by : str, optional
+        Who does what is done; the log has it. By default the name of the user who is logged in.
+    wait : float
+        Seconds to wait while somebody else writes.
+    clock : callable, optional
+        What tells the time.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import holdfast as hf
+    >>> books = hf.Ledger(os.path.join(tempfile.mkdtemp(), "books.db"), by="desk 1")
+    >>> books.create()
+    True
+    >>> books.status().promises
+    {}
+    >>> books.verify().faults
+    []
+    """
+
+    def __init__(
+        self,
+        address: str | Path = DEFAULT,
+        *,
+        by: str | None = None,
+        wait: float = WAIT,
+        clock: Any = now,
+    ):
+        self.store = Store(address, wait)
+        self.by = by or _somebody()
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self.store.address}>"
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.store.close()
+
+    # making and filling
+
+    def create(self, files: str | Path | None = None, **desk: Any) -> bool:
+        """Make the books, or bring them up to date; whether there were none before.
+
+        Parameters
+        ----------
+        files : path, optional
+            The folder for the table and the model; by default beside a SQLite file, or
+            ``holdfast.files`` here.
+        **desk
+            ``due_days`` (30), ``extension_days`` (60), ``certify`` (5: how many erasures
+            certificates look ahead), ``language`` ("en"), ``sender`` (at the head of letters).
+        """
+        unknown = [name for name in desk if name not in filling.DESK]
+        if unknown:
+            raise HoldfastError(f"a ledger has no setting {unknown[0]!r}")
+        for name in ("due_days", "extension_days", "certify"):
+            least = 0 if name == "certify" else 1
+            if desk.get(name) is not None and not least <= int(desk[name]) <= 3650:
+                raise HoldfastError(f"⟦{name}⟧ must be from {least} to 3650, got {desk[name]}")
+        self.store.create()
+        with self.store.writing() as session:
+            return filling.opened(session, self._folder(files), desk, self.by)
+
+    def _folder(self, files: str | Path | None) -> str:
+        if self.store.file is not None and files is None:
+            return f"{self.store.file.stem}.files"
+        return str(Path(files or "holdfast.files").absolute())
+
+    def _places(self, session: Session) -> Places:
+        folder = Path(records.book_of(session).files)
+        beside = Path() if self.store.file is None else self.store.file.parent
+        return Places(beside / folder)
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[Session, Places]]:
+        """The books alone; what somebody killed left behind is tidied up before."""
+        self.tidy()
+        with self.store.writing() as session:
+            places = self._places(session)
+            places.sweep(_files_named(session))
+            yield session, places
+            session.flush()
+
+    def import_case(
+        self, settings: Settings, progress: Progress | None = None, remark: Any = None
+    ) -> filling.Filled:
+        """The table, the model and the promises of a case; with a filled ledger, more promises."""
+        with self.store.reading() as session:
+            records.book_of(session)
+        case = filling.case_to_fill(settings, progress, remark)
+        with self._writing() as (session, places):
+            return filling.filled(session, places, settings, case, self.by, self._clock())
+
+    def import_export(self, path: str | Path) -> str:
+        """What :meth:`export` wrote, into a ledger that was made for it; the hash of all of it."""
+        with self._writing() as (session, places):
+            return backup.restored(session, places, Path(path))
+
+    def export(self, path: str | Path) -> str:
+        """Everything in one file for its owner only; the hash of all of it.
+
+        The file is on record: once somebody is erased it is made anew.
+        """
+        with self._writing() as (session, places), Outputs() as out:
+            found = backup.exported(session, places, Path(path), out)
+            filling.know(session, "export", path, Log(session, self.by, self._clock()).at)
+        return found
+
+    def replace_model(
+        self,
+        model_file: str | Path | None = None,
+        *,
+        reason: str,
+        train: str | Path | None = None,
+        target: float | None = None,
+        target_probability: float | None = None,
+        trust: Sequence[str] = (),
+        allow_pickle: bool = False,
+    ) -> filling.Replaced:
+        """Another model for another reason than erasure; every promise is judged again."""
+        if model_file is None and target is None and target_probability is None:
+            raise HoldfastError("nothing is new: name a model file, or another target")
+        with self._writing() as (session, places):
+            found = filling.replaced(
+                session,
+                places,
+                self.by,
+                reason,
+                model_file=None if model_file is None else Path(model_file),
+                train=None if train is None else Path(train),
+                target=target,
+                target_probability=target_probability,
+                trust=trust,
+                allow_pickle=allow_pickle,
+                at=self._clock(),
+            )
+        self.tidy()
+        return found
+
+    # how things stand
+
+    def status(self, today: datetime.date | None = None, most: int = 20) -> accounts.Standing:
+        """Promises by state, requests by due date, what is left of the certificates."""
+        with self.store.reading() as session:
+            return accounts.standing(session, today or self.today(), most)
+
+    def verify(self, head: str | None = None) -> accounts.Verdict:
+        """Whether the books are as they were written."""
+        with self.store.reading() as session:
+            return accounts.verified(session, self._places(session), head)
+
+    # promises
+
+    def mark(self, ids: Sequence[str], state: str, reason: str = "") -> int:
+        """Promises that were kept, or withdrawn, by whose they are; how many."""
+        if state not in (KEPT, WITHDRAWN):
+            raise HoldfastError(f"promises are marked {KEPT!r} or {WITHDRAWN!r}, not {state!r}")
+        with self._writing() as (session, _):
+            log = Log(session, self.by, self._clock())
+            records.expire(session, log)
+            people = records.people_named(session, ids)
+            moved = []
+            for name in dict.fromkeys(ids):
+                lines = []
+                if name in people:
+                    asked = select(Promise.id, Promise.state).where(
+                        Promise.person_id == people[name].id, Promise.state == LIVE
+                    )
+                    lines = [(number, was) for number, was in session.execute(asked)]
+                if not lines:
+                    raise HoldfastError(f"{name!r} holds no live promise: nothing was done")
+                moved += lines
+            records.move(session, log, moved, state, reason)
+            log.write()
+        return len(moved)
+
+    def forget(self, ids: Sequence[str] = ()) -> tuple[int, list[str]]:
+        """Remove people's records, and every case file, letter and export on record.
+
+        For people who are in no training table: whoever is asks to be erased by a request.
+
+        Returns
+        -------
+        How many promises were emptied, and the files that were removed or made anew.
+        """
+        with self._writing() as (session, places):
+            log = Log(session, self.by, self._clock())
+            emptied = 0
+            if ids:
+                emptied = self._forget(session, places, log, ids)
+            files = [
+                f.path for f in session.execute(select(KnownFile)).scalars() if f.role != "source"
+            ]
+            erasing.leave_chores(session)
+            log.add("purged", files=len(files))
+            log.write()
+        self.tidy()
+        return emptied, files
+
+    def _forget(self, session: Session, places: Places, log: Log, ids: Sequence[str]) -> int:
+        people = records.people_named(session, ids)
+        inside = names_in_table(records.book_of(session), records.model_in_force(session), places)
+        count = 0
+        for name in dict.fromkeys(ids):
+            if name in inside:
+                raise HoldfastError(
+                    f"{name!r} is in the training table: a model would remember them. Add a "
+                    "request and honour it instead. Nothing was done"
+                )
+            if name not in people:
+                raise HoldfastError(f"the ledger knows nobody called {name!r}: nothing was done")
+            person = people[name]
+            asked = select(Request.id).where(
+                Request.person_id == person.id, Request.state.in_(OPEN)
+            )
+            if (number := session.execute(asked).scalar()) is not None:
+                raise HoldfastError(
+                    f"{name!r} has asked to be erased: honour request {number} instead. Nothing "
+                    "was done"
+                )
+            held = select(Promise.id).where(Promise.person_id == person.id)
+            count += len(session.execute(held).all())
+            erasing.forgotten(session, log, person, "forgotten")
+            session.execute(delete(Person).where(Person.id == person.id))
+        return count
+
+    # requests
+
+    def ids_in(self, path: str | Path) -> list[str]:
+        """Ids from a file, one on each line, or a table with the ledger's own column of ids."""
+        with self.store.reading() as session:
+            kept = records.book_of(session).settings
+            records.model_in_force(session)
+        return ids_in(path, settings_on(kept, Path(path), Path()))
+
+    def today(self) -> datetime.date:
+        """The day it is, in UTC."""
+        return self._clock().astimezone(datetime.UTC).date()
+
+    def receive(
+        self,
+        ids: Sequence[str] = (),
+        *,
+        opendsr_file: str | Path | None = None,
+        day: datetime.date | str | None = None,
+        unknown: bool = False,
+    ) -> list[Request]:
+        """Requests to be erased, by id or from a file of OpenDSR requests."""
+        incoming = [] if opendsr_file is None else opendsr.read_requests(Path(opendsr_file))
+        with self._writing() as (session, places):
+            return requests.received(
+                session,
+                places,
+                ids,
+                self.by,
+                incoming=incoming,
+                day=records.as_day(day, "⟦received⟧"),
+                unknown=unknown,
+                at=self._clock(),
+            )
+
+    def requests(self, open_only: bool = False) -> list[Request]:
+        """All requests, or those that are open, by due date."""
+        with self.store.reading() as session:
+            asked = select(Request).order_by(Request.due, Request.id)
+            if open_only:
+                asked = asked.where(Request.state.in_(OPEN))
+            return list(session.execute(asked).scalars())
+
+    def preview(
+        self, numbers: Sequence[int], *, trust: Sequence[str] = (), start: str = "fitted"
+    ) -> erasing.Erasure:
+        """What honouring some requests would do; nothing is written."""
+        with self.store.reading() as session:
+            return erasing.previewed(session, self._places(session), numbers, trust, start)
+
+    def honour(
+        self, numbers: Sequence[int], *, trust: Sequence[str] = (), start: str = "fitted"
+    ) -> erasing.Erasure:
+        """Requests honoured: model and table without them, promises marked, letters due.
+
+        All of it or nothing; a request honoured before is left as it is.
+        """
+        with self._writing() as (session, places):
+            found = erasing.honoured(session, places, numbers, self.by, trust, start, self._clock())
+        self.tidy()
+        return found
+
+    def refuse(self, number: int, reason: str) -> Request:
+        """A request closed without erasing anybody."""
+        with self._writing() as (session, _):
+            return requests.refused(session, number, reason, self.by, self._clock())
+
+    def extend(self, number: int, reason: str, days: int | None = None) -> Request:
+        """More time for a request: once, with the reason."""
+        with self._writing() as (session, _):
+            return requests.extended(session, number, reason, self.by, days, self._clock())
+
+    # letters
+
+    def write_letters(
+        self,
+        folder: str | Path,
+        *,
+        language: str | None = None,
+        templates: str | Path | None = None,
+        pdf: bool = False,
+    ) -> list[LetterText]:
+        """Letters to everybody who has to be told something."""
+        with self._writing() as (session, _), Outputs() as out:
+            return letters.written(
+                session,
+                Path(folder),
+                self.by,
+                out,
+                language=language,
+                templates=None if templates is None else Path(templates),
+                pdf=pdf,
+                at=self._clock(),
+            )
+
+    def letters_sent(self, only: Sequence[int] = ()) -> int:
+        """Letters that were written were sent: how many people have been told."""
+        with self._writing() as (session, _):
+            return letters.told(session, self.by, only, self._clock())
+
+    # tidying up
+
+    def tidy(self) -> bool:
+        """Do what was decided and is not done yet; whether nothing is left."""
+        with self.store.reading() as session:
+            book = session.execute(select(Book)).scalar_one_or_none()
+            chores = list(session.execute(select(Chore).order_by(Chore.id)).scalars())
+            if book is None or not chores:
+                return True
+            places = self._places(session)
+        done = [chore.id for chore in chores if chore.what != "wipe" and self._done(chore, places)]
+        if done:
+            with self.store.writing() as session:
+                session.execute(delete(Chore).where(Chore.id.in_(done)))
+        wipes = [chore.id for chore in chores if chore.what == "wipe"]
+        if wipes and self.store.wipe():
+            with self.store.writing() as session:
+                session.execute(delete(Chore).where(Chore.id.in_(wipes)))
+            done += wipes
+        return len(done) == len(chores)
+
+    def _done(self, chore: Chore, places: Places) -> bool:
+        """One chore; whether it is done."""
+        path = Path(chore.path)
+        if chore.what == "export":
+            return self._exported_again(path, places)
+        place = path if path.is_absolute() else places.path(chore.path)
+        try:
+            if place.is_dir():
+                letters.remove_folder(place)
+            else:
+                place.unlink(missing_ok=True)
+        except OSError:
+            return False
+        return True
+
+    def _exported_again(self, path: Path, places: Places) -> bool:
+        if not path.exists():  # moved away: nobody here can reach it
+            return True
+        try:
+            with self.store.reading() as session, Outputs() as out:
+                backup.exported(session, places, path, out)
+        except HoldfastError:
+            return False
+        return True
+
+
+def _files_named(session: Session) -> set[str]:
+    """The files of the folder that the books speak of."""
+    found: set[str] = set()
+    for path, table in session.execute(select(ModelVersion.path, ModelVersion.table_path)):
+        found |= {name for name in (path, table) if name is not None}
+    return found | set(session.execute(select(Chore.path)).scalars())
+
+
+def _somebody() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "somebody"

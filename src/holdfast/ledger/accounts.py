@@ -1,0 +1,236 @@
+"""What the books say: how things stand, and whether the books are as they were written."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from holdfast.files import sha256
+from holdfast.ledger.chain import broken_at, digest, lines, salted
+from holdfast.ledger.erasing import certified_left
+from holdfast.ledger.places import Places
+from holdfast.ledger.records import book_of
+from holdfast.ledger.tables import (
+    LIVE,
+    OPEN,
+    PROMISE_STATES,
+    Book,
+    Break,
+    Chore,
+    Entry,
+    Letter,
+    ModelVersion,
+    Person,
+    Promise,
+    Request,
+)
+
+
+@dataclass
+class Standing:
+    """How things stand.
+
+    Attributes
+    ----------
+    promises : by state
+    overdue : live promises whose day has passed, not yet moved
+    requests : by state
+    due : open requests, soonest first: number, due, received, extended
+    certified_left : how many live promises provably survive 0, 1, 2 … more erasures
+    uncertified : live promises of which nothing is proven, or whose certificate is used up
+    letters : how many are due, and how many written and not yet told
+    model : what is in force
+    chores : what is left to be tidied up
+    """
+
+    promises: dict[str, int]
+    overdue: int
+    requests: dict[str, int]
+    due: list[dict[str, Any]]
+    certified_left: dict[int, int]
+    uncertified: int
+    letters: dict[str, int]
+    model: dict[str, Any] | None
+    chores: int
+
+
+def standing(session: Session, today: datetime.date, most: int = 20) -> Standing:
+    """How things stand on a day."""
+    states = dict(
+        session.execute(select(Promise.state, func.count()).group_by(Promise.state)).tuples()
+    )
+    asked = dict(
+        session.execute(select(Request.state, func.count()).group_by(Request.state)).tuples()
+    )
+    overdue = session.execute(
+        select(func.count()).where(Promise.state == LIVE, Promise.expires < today)
+    ).scalar_one()
+    due = session.execute(
+        select(Request).where(Request.state.in_(OPEN)).order_by(Request.due, Request.id).limit(most)
+    ).scalars()
+    version = session.execute(
+        select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1)
+    ).scalar_one_or_none()
+    left = {} if version is None else certified_left(session, version)
+    counts = Counter(left.values())
+    letters = session.execute(
+        select(func.count(), func.count(Letter.written)).where(
+            Letter.told.is_(None), Letter.content.is_not(None)
+        )
+    ).one()
+    return Standing(
+        {state: states.get(state, 0) for state in PROMISE_STATES if states.get(state)},
+        overdue,
+        asked,
+        [
+            {
+                "request": request.id,
+                "due": request.due.isoformat(),
+                "received": request.received.isoformat(),
+                "extended": request.extension is not None,
+                "late": request.due < today,
+            }
+            for request in due
+        ],
+        dict(sorted(counts.items())),
+        states.get(LIVE, 0) - len(left),
+        {"due": letters[0] - letters[1], "written": letters[1]},
+        None if version is None else _about(version),
+        session.execute(select(func.count(Chore.id))).scalar_one(),
+    )
+
+
+def _about(version: ModelVersion) -> dict[str, Any]:
+    return {
+        "version": version.id,
+        "kind": version.kind,
+        "sha256": version.sha256,
+        "target": version.target,
+        "rows": version.rows,
+        "erased_since_certified": version.erased,
+        "registered": version.registered,
+        "reason": version.reason,
+        "file": version.path,
+        "table": version.table_path,
+    }
+
+
+@dataclass
+class Verdict:
+    """Whether the books are as they were written; ``faults`` is empty then."""
+
+    lines: int
+    head: str
+    content: str
+    faults: list[str] = field(default_factory=list)
+
+
+def verified(session: Session, places: Places, head: str | None = None) -> Verdict:
+    """The chain followed, states replayed from it, values and files held against their hashes."""
+    broken, count, last = broken_at(lines(session))
+    found = Verdict(count, last, content_hash(session))
+    if broken is not None:
+        found.faults.append(f"line {broken} of the log does not follow from those before it")
+        return found
+    if head is not None:
+        known = session.execute(select(Entry.id).where(Entry.hash == head)).first()
+        if known is None:
+            found.faults.append("no line of the log has the hash given: lines at its end are gone")
+    promises, requests, values = _replayed(session)
+    found.faults += _compared(session, promises, requests, values)
+    found.faults += _files(session, places)
+    return found
+
+
+def _replayed(session: Session) -> tuple[dict[int, str], dict[int, str], dict[int, str]]:
+    """States of promises and requests, and hashes of values, as the log tells them."""
+    promises: dict[int, str] = {}
+    requests: dict[int, str] = {}
+    values: dict[int, str] = {}
+    for entry in lines(session):
+        body = json.loads(entry.body)
+        if entry.event == "issued":
+            promises[body["promise"]], values[body["promise"]] = body["now"], body["values"]
+        elif entry.event == "promise":
+            promises[body["promise"]] = body["now"]
+        elif entry.event in ("received", "request"):
+            requests[body["request"]] = body["now"]
+    return promises, requests, values
+
+
+def _compared(
+    session: Session, promises: dict[int, str], requests: dict[int, str], values: dict[int, str]
+) -> list[str]:
+    faults = []
+    asked = select(Promise.id, Promise.state, Promise.point, Person.salt).outerjoin(
+        Person, Promise.person_id == Person.id
+    )
+    seen = set()
+    for number, state, point, salt in session.execute(asked.execution_options(yield_per=5000)):
+        seen.add(number)
+        if promises.get(number) != state:
+            said = promises.get(number, "nothing")
+            faults.append(f"promise {number} is {state!r}, and the log says {said!r}")
+        elif point is not None and (salt is None or salted(salt, point) != values[number]):
+            faults.append(f"what promise {number} promises is not what the log says")
+    faults += [f"promise {number} is gone from the books" for number in promises.keys() - seen]
+    now = dict(session.execute(select(Request.id, Request.state)).tuples())
+    for number in sorted(requests.keys() | now.keys()):
+        if requests.get(number) != now.get(number):
+            faults.append(
+                f"request {number} is {now.get(number)!r}, and the log says "
+                f"{requests.get(number)!r}"
+            )
+    return faults
+
+
+def _files(session: Session, places: Places) -> list[str]:
+    version = session.execute(
+        select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1)
+    ).scalar_one_or_none()
+    if version is None:
+        return []
+    faults = []
+    for what, name, wanted in (
+        ("table", version.table_path, version.table_sha256),
+        ("model", version.path, version.sha256),
+    ):
+        place = places.path(str(name))
+        if not place.is_file():
+            faults.append(f"the {what} in force is missing: {str(place)!r}")
+        elif sha256(place) != wanted:
+            faults.append(f"the {what} in force is not the one on record: {str(place)!r}")
+    return faults
+
+
+#: tables whose content makes the books what they are
+LOGICAL = (ModelVersion, Person, Promise, Request, Break, Letter, Entry)
+
+
+def content(session: Session) -> dict[str, Any]:
+    """Everything the books hold, as plain values."""
+    book = book_of(session)
+    found: dict[str, Any] = {Book.__tablename__: [{"opened": book.opened, **book.settings}]}
+    for table in LOGICAL:
+        columns = [column.name for column in table.__table__.columns]
+        asked = select(*table.__table__.columns).order_by(table.id)
+        found[table.__tablename__] = [
+            {name: _plain(value) for name, value in zip(columns, line, strict=True)}
+            for line in session.execute(asked)
+        ]
+    return found
+
+
+def content_hash(session: Session) -> str:
+    """The hash of everything the books hold."""
+    return digest(content(session))
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime.date) else value

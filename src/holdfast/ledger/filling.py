@@ -1,0 +1,424 @@
+"""Books opened, filled from a case, and given another model."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from holdfast.algebra.rows import as_text
+from holdfast.cases.blocks import reads_by_blocks
+from holdfast.cases.books import Written, kept_settings, settings_on, written
+from holdfast.cases.files import read
+from holdfast.cases.loading import Case, load_case, model_on_record
+from holdfast.cases.modelfile import loaded_model, save_model
+from holdfast.cases.remaining import write_without
+from holdfast.cases.remarks import Remarks
+from holdfast.cases.settings import Settings
+from holdfast.errors import HoldfastError
+from holdfast.ledger.chain import Log, moment, now
+from holdfast.ledger.erasing import (
+    certified_left,
+    issued,
+    leave_chores,
+    put_in_force,
+    recorded,
+)
+from holdfast.ledger.ground import Ground, loaded
+from holdfast.ledger.judging import Outcome, judged_again, promises_held, proven, scores_of
+from holdfast.ledger.places import Places
+from holdfast.ledger.records import (
+    book_of,
+    cells,
+    expire,
+    model_in_force,
+    move,
+    next_id,
+    people_for,
+)
+from holdfast.ledger.tables import (
+    BROKEN,
+    EXPIRED,
+    LIVE,
+    WITHDRAWN,
+    Book,
+    KnownFile,
+    ModelVersion,
+    Promise,
+)
+from holdfast.models.refits import Progress
+from holdfast.models.solving import scores_or_nan
+from holdfast.recourse import target_of
+from holdfast.tables import is_parquet
+
+#: how the desk works unless it is told otherwise
+DESK = {"due_days": 30, "extension_days": 60, "certify": 5, "language": "en", "sender": ""}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What an import wrote: promises by state, and how many were there before."""
+
+    states: dict[str, int]
+    same: int
+    replaced: int
+
+
+def opened(session: Session, files: str, desk: dict[str, Any], by: str) -> bool:
+    """The first line of the books; whether there was none. Settings that are given are taken."""
+    found = session.execute(select(Book)).scalar_one_or_none()
+    given = {name: value for name, value in desk.items() if value is not None}
+    if found is None:
+        at = moment(now())
+        session.add(Book(id=1, opened=at, files=files, settings={**DESK, **given}))
+    elif given and any(found.settings.get(name) != value for name, value in given.items()):
+        found.settings = {**found.settings, **given}
+        log = Log(session, by)
+        log.add("settings", settings=given)
+        log.write()
+    session.flush()
+    return found is None
+
+
+def case_to_fill(settings: Settings, tell: Progress | None, remark: Any) -> Case:
+    """A case as the books take it: with every promise there is."""
+    if reads_by_blocks(settings):
+        raise HoldfastError(
+            "a ledger keeps a table of its own, which one file holds: tables that are read by "
+            "blocks (folders, patterns, files above ⟦blocks_above⟧) cannot be imported"
+        )
+    return load_case(settings, tell, remark, hold_out=False, promises=written)
+
+
+def filled(
+    session: Session, places: Places, settings: Settings, case: Case, by: str, at: Any = None
+) -> Filled:
+    """A case in the books: the table and the model with the first, its promises every time."""
+    log = Log(session, by, at)
+    book = book_of(session)
+    first = session.execute(select(ModelVersion.id).limit(1)).scalar() is None
+    if first:
+        _first_model(session, places, settings, case, book, log)
+    version = model_in_force(session)
+    kept = {**book.settings, **version.settings}
+    if not first:
+        _refuse_other_case(kept, settings, case, version, places)
+    ground = Ground(
+        kept, settings_on(kept, settings.train, Path()), case.train, case.model, version.target
+    )
+    _know(session, log, settings)
+    expire(session, log)
+    promises: Any = case.given
+    found = _promises(session, log, ground, version, promises)
+    log.write()
+    return found
+
+
+def _first_model(
+    session: Session, places: Places, settings: Settings, case: Case, book: Book, log: Log
+) -> None:
+    """Copies of the table and the model that are the books' own from now on."""
+    kept = {**kept_settings(settings), "features": [str(c) for c in case.train.X.columns]}
+    words = [str(c) for c, kind in case.train.X.dtypes.items() if kind == object]
+    # a column of words is one, even when nobody with a word that is no number is left
+    kept["case"]["text"] = list(dict.fromkeys([*kept["case"]["text"], *words]))
+    log.add("opened", settings={name: book.settings[name] for name in DESK})
+    book.settings = {**book.settings, **kept}
+    table, table_hash = _table_of(places, settings, case.gone, 1)
+    estimator = case.model.estimator
+    path, digest = places.write("model-1", ".skops", lambda place: save_model(estimator, place))
+    made = ModelVersion(
+        id=1,
+        sha256=digest,
+        kind=str(settings.model or type(estimator).__name__),
+        settings={},
+        target=case.target,
+        rows=len(case.train.X) - len(case.gone),
+        lineage=1,
+        erased=0,
+        registered=log.at,
+        reason="first",
+        path=path,
+        table_path=table,
+        table_sha256=table_hash,
+    )
+    put_in_force(session, log, made, None)
+
+
+def _table_of(places: Places, settings: Settings, gone: Any, number: int) -> tuple[str, str]:
+    """The training table copied, its cells as they were, without those erased before."""
+    plain = settings.train.suffix.lower() in (".csv", ".txt", ".tsv")
+    suffix = ".csv" if plain else ".parquet"
+
+    def fill(place: Path) -> None:
+        if plain or is_parquet(settings.train):
+            write_without(settings, gone, place)
+        else:
+            table = read(settings, settings.train)
+            keep = np.setdiff1d(np.arange(len(table)), gone)
+            table.iloc[keep].to_parquet(place, index=False)
+
+    try:
+        return places.write(f"table-{number}", suffix, fill)
+    except UnicodeDecodeError:
+        raise HoldfastError(
+            f"{str(settings.train)!r} is not UTF-8: save it as UTF-8 first, so that the ledger can "
+            "keep its cells as they are"
+        ) from None
+
+
+def _refuse_other_case(
+    kept: dict[str, Any], settings: Settings, case: Case, version: ModelVersion, places: Places
+) -> None:
+    """More promises come with the same table and model, or not at all."""
+    for name in ("label", "id", "subject"):
+        if kept["case"][name] != getattr(settings, name):
+            raise HoldfastError(
+                f"⟦{name}⟧ is {getattr(settings, name)!r} here and {kept['case'][name]!r} in the "
+                "ledger: a ledger is about one table. Nothing was imported"
+            )
+    places.checked(version.table_path, version.table_sha256, "the table")
+    table = loaded_names(kept, version, places)
+    here = [as_text(name) for name in case.names]
+    if sorted(table) != sorted(here):
+        raise HoldfastError(
+            f"{str(settings.train)!r} is not the table on record: {len(set(here) - set(table))} "
+            f"people are new and {len(set(table) - set(here))} are missing. Erased people do not "
+            f"come back: import with the table in the ledger's folder "
+            f"({str(places.path(str(version.table_path)))!r}), or register another model. Nothing "
+            "was imported"
+        )
+    if abs(case.target - version.target) > 1e-9 * max(1.0, abs(version.target)):
+        raise HoldfastError(
+            f"the target is {case.target:g} here and {version.target:g} in the ledger: register "
+            "the model with its new cutoff first. Nothing was imported"
+        )
+
+
+def loaded_names(kept: dict[str, Any], version: ModelVersion, places: Places) -> list[str]:
+    """What erasure requests call the rows of the table on record."""
+    table = places.path(str(version.table_path))
+    settings = settings_on(kept, table, Path(str(version.path)))
+    column = read(settings, table)[str(settings.subject or settings.id)]
+    return [as_text(name) for name in column]
+
+
+def _know(session: Session, log: Log, settings: Settings) -> None:
+    """Files the books are filled from, and case files that name people."""
+    roles = [("source", settings.train), ("source", settings.people)]
+    roles += [("source", settings.recourses), ("source", settings.model_file)]
+    roles += [("case file", settings.case_file)]
+    for role, path in roles:
+        if path is not None:
+            know(session, role, path, log.at)
+
+
+def know(session: Session, role: str, path: Any, at: str) -> None:
+    """A file outside the books, on record."""
+    place = str(Path(path).absolute())
+    found = session.execute(select(KnownFile).where(KnownFile.path == place)).scalar_one_or_none()
+    if found is None:
+        session.add(KnownFile(role=role, path=place, made=at))
+    else:
+        found.role, found.made = role, at
+    session.flush()
+
+
+def _promises(
+    session: Session, log: Log, ground: Ground, version: ModelVersion, given: Written
+) -> Filled:
+    """Promises written down; the same again is no news, another one takes its place."""
+    people = people_for(session, given.names)
+    numbers = [people[name].id for name in given.names]
+    standing = _standing(session)
+    points, factuals = cells(given.points), cells(given.people)
+    margins = scores_or_nan(ground.model, given.points) - version.target
+    today, number = log.day, next_id(session, Promise)
+    lines: list[dict[str, Any]] = []
+    replaced: list[tuple[int, str]] = []
+    same = 0
+    for i, person in enumerate(numbers):
+        before = standing.get((person, given.references[i]))
+        if before is not None and before[2] == points[i]:
+            same += 1
+            continue
+        if before is not None:
+            replaced.append(before[:2])
+        state, reason = _state(float(margins[i]), given.expires[i], today)
+        lines.append(
+            {
+                "id": number,
+                "person_id": person,
+                "reference": given.references[i],
+                "factual": factuals[i],
+                "point": points[i],
+                "model_id": version.id,
+                "target": version.target,
+                "margin": None if margins[i] != margins[i] else float(margins[i]),
+                "certified": None,
+                "certified_under": None,
+                "issued": given.issued[i] or today,
+                "expires": given.expires[i],
+                "state": state,
+                "since": log.at,
+                "reason": reason,
+                "mends": None,
+                "_place": i,
+            }
+        )
+        number += 1
+    live = [line for line in lines if line["state"] == LIVE]
+    looks = int(ground.kept["certify"])
+    rows = given.points.iloc[[line["_place"] for line in live]]
+    for line, k in zip(
+        live, proven(ground.model, rows, version.target, looks, ground), strict=True
+    ):
+        line["certified"], line["certified_under"] = k, None if k is None else version.id
+    named = {person.id: person for person in people.values()}
+    for line in lines:
+        del line["_place"]
+        holder = named[line["person_id"]]
+        issued(log, line, holder.token, holder.salt)
+    if lines:
+        session.execute(insert(Promise), lines)
+    move(session, log, replaced, WITHDRAWN, "another promise was given")
+    states: dict[str, int] = {}
+    for line in lines:
+        states[line["state"]] = states.get(line["state"], 0) + 1
+    return Filled(states, same, len(replaced))
+
+
+def _standing(session: Session) -> dict[tuple[int, str], tuple[int, str, Any]]:
+    """Promises in force or broken, by whose they are."""
+    asked = select(
+        Promise.person_id, Promise.reference, Promise.id, Promise.state, Promise.point
+    ).where(Promise.state.in_((LIVE, BROKEN)))
+    return {
+        (person, str(reference)): (number, state, point)
+        for person, reference, number, state, point in session.execute(asked)
+        if person is not None
+    }
+
+
+def _state(margin: float, expires: datetime.date | None, today: datetime.date) -> tuple[str, str]:
+    if expires is not None and expires < today:
+        return EXPIRED, "its day had passed when it was imported"
+    if not margin >= 0:
+        return BROKEN, "below the target when it was imported"
+    return LIVE, ""
+
+
+@dataclass
+class Replaced:
+    """What another model did: what broke, and how many certificates are void."""
+
+    version: int
+    outcome: Outcome
+    void: int
+    certified_again: int
+
+
+def replaced(
+    session: Session,
+    places: Places,
+    by: str,
+    reason: str,
+    *,
+    model_file: Path | None = None,
+    train: Path | None = None,
+    target: float | None = None,
+    target_probability: float | None = None,
+    trust: Sequence[str] = (),
+    allow_pickle: bool = False,
+    at: datetime.datetime | None = None,
+) -> Replaced:
+    """A model that is new for another reason than erasure: rows, corrections, a cutoff."""
+    book, old = book_of(session), model_in_force(session)
+    log = Log(session, by, at)
+    expire(session, log)
+    before = loaded(book, old, places, trust)
+    kept = before.kept
+    settings = before.settings
+    if train is not None:
+        settings = settings.model_copy(update={"train": train})
+    if model_file is not None:
+        fitted = loaded_model(model_file, allow_pickle, trust, Remarks())
+        settings = settings.model_copy(update={"model": None, "model_file": model_file})
+    elif train is not None:
+        raise HoldfastError("another table comes with the model fitted on it: name that too")
+    else:
+        fitted = before.model.estimator
+    table, model = model_on_record(settings, fitted)
+    missing = [c for c in map(str, table.X.columns) if c not in kept["features"]]
+    if missing:
+        raise HoldfastError(
+            f"the new model wants {missing[0]!r}, which is not on record for the people with "
+            f"promises ({len(missing)} such columns): their promises could not be judged. Nothing "
+            "was done"
+        )
+    asked = target
+    if target is None and target_probability is None:
+        asked = old.target
+    cutoff = target_of(model, asked, target_probability)
+    if settings.target_rule != "fixed":
+        model = model.with_target_rule(settings.target_rule, cutoff)
+    changed = {"model": None if model_file is not None else kept["case"]["model"]}
+    case = {**kept["case"], **changed}
+    ground = replace(before, train=table, target=cutoff, settings=settings)
+    scores = scores_of(before.model, promises_held(session, before, set()))
+    held = promises_held(session, ground, set())
+    outcome = judged_again(session, ground, held, model, scores, int(kept["certify"]))
+    void = len(certified_left(session, old))
+    number = old.id + 1
+    table_name, table_hash = _table_of(places, settings, np.empty(0, dtype=int), number)
+    path, digest = places.write(
+        f"model-{number}", ".skops", lambda place: save_model(fitted, place)
+    )
+    made = ModelVersion(
+        id=number,
+        sha256=digest,
+        kind=str(case["model"] or type(fitted).__name__),
+        settings={"case": case},
+        target=cutoff,
+        rows=len(table.X),
+        lineage=old.lineage + 1,
+        erased=0,
+        registered=log.at,
+        reason=reason,
+        path=path,
+        table_path=table_name,
+        table_sha256=table_hash,
+    )
+    put_in_force(session, log, made, old)
+    recorded(session, log, made, outcome, reason)
+    again = _certify_again(session, log, ground, outcome, made, int(kept["certify"]))
+    for path_known in (model_file, train):
+        if path_known is not None:
+            know(session, "source", path_known, log.at)
+    leave_chores(session)
+    log.write()
+    return Replaced(number, outcome, void, again)
+
+
+def _certify_again(
+    session: Session, log: Log, ground: Ground, outcome: Outcome, version: ModelVersion, ahead: int
+) -> int:
+    """New certificates for promises that stay in force; how many could be given."""
+    stay = np.flatnonzero(~outcome.breaks & ~outcome.held.broken_before)
+    points = outcome.held.points.iloc[stay]
+    found = proven(outcome.model, points, version.target, ahead, ground)
+    lines = []
+    for place, k in zip(stay.tolist(), found, strict=True):
+        number = outcome.held.lines[place].id
+        under = None if k is None else version.id
+        lines.append({"id": number, "certified": k, "certified_under": under})
+        log.add("certified", promise=number, model=version.id, certified=k)
+    if lines:
+        session.execute(update(Promise), lines)
+    return sum(k is not None for k in found)

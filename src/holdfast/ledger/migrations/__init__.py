@@ -1,0 +1,1 @@
+"""How books of earlier versions become books of this one."""

@@ -1,0 +1,103 @@
+"""The folder beside the books: the table and the model in force, and nothing that is not.
+
+A file is written under a name of its own, to the disk, before the books speak of it; the books
+decide. What they do not name is swept away, and what they no longer name is a chore until it is
+gone: whoever comes next does it if somebody was killed in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from holdfast.errors import HoldfastError
+from holdfast.files import PRIVATE, sha256
+
+_OURS = re.compile(r"(table|model)-\d+-[0-9a-f]{8}\.[a-z]+")
+
+
+class Places:
+    """Files the books own.
+
+    Parameters
+    ----------
+    folder : Path
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def create(self) -> None:
+        """The folder, for its owner only."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as failure:
+            raise HoldfastError(
+                f"cannot make the folder {str(self.folder)!r}: {failure.strerror}"
+            ) from None
+
+    def path(self, name: str) -> Path:
+        """Where one of them stands."""
+        return self.folder / name
+
+    def write(self, stem: str, suffix: str, fill: Callable[[Path], None]) -> tuple[str, str]:
+        """A new file, written to the disk: its name and its hash."""
+        self.create()
+        name = f"{stem}-{secrets.token_hex(4)}{suffix}"
+        place = self.path(name)
+        try:
+            os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+            fill(place)
+            _to_the_disk(place)
+            _to_the_disk(self.folder)
+        except OSError as failure:
+            self.remove([name])
+            raise HoldfastError(
+                f"cannot write {str(place)!r}: {failure.strerror}; nothing was done"
+            ) from None
+        except BaseException:
+            self.remove([name])
+            raise
+        return name, sha256(place)
+
+    def checked(self, name: str | None, wanted: str | None, what: str) -> Path:
+        """Where a file stands that is still the one the books speak of."""
+        if name is None or not self.path(name).is_file():
+            raise HoldfastError(
+                f"{what} on record is not at {str(self.path(str(name)))!r}: put it back (an export "
+                "has it). Nothing was done"
+            )
+        if sha256(self.path(name)) != wanted:
+            raise HoldfastError(
+                f"{what} at {str(self.path(name))!r} is not the one on record: it has changed "
+                "since. Put the right one back, or register it as a new model. Nothing was done"
+            )
+        return self.path(name)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Take files away, those that are there."""
+        for name in names:
+            with contextlib.suppress(OSError):
+                self.path(name).unlink()
+
+    def sweep(self, known: Iterable[str]) -> None:
+        """Take away what somebody who was killed left: nothing the books speak of."""
+        if self.folder.is_dir():
+            kept = set(known)
+            self.remove(
+                each.name
+                for each in self.folder.iterdir()
+                if _OURS.fullmatch(each.name) and each.name not in kept
+            )
+
+
+def _to_the_disk(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,124 @@
+"""Lines of the books, read and changed together with the log."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pandas as pd
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.orm import Session
+
+from holdfast.errors import HoldfastError
+from holdfast.ledger.chain import Log, fresh_salt, salted
+from holdfast.ledger.tables import (
+    EXPIRED,
+    LIVE,
+    Book,
+    ModelVersion,
+    Person,
+    Promise,
+    Request,
+)
+
+#: how many values one question to a database may have
+MANY = 500
+
+
+def book_of(session: Session) -> Book:
+    """The line about the books themselves."""
+    found = session.execute(select(Book)).scalar_one_or_none()
+    if found is None:
+        raise HoldfastError("the ledger is not finished: run holdfast ledger init again")
+    return found
+
+
+def model_in_force(session: Session) -> ModelVersion:
+    """The model people are judged by now."""
+    found = session.execute(
+        select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1)
+    ).scalar_one_or_none()
+    if found is None:
+        raise HoldfastError(
+            "the ledger is empty: fill it with holdfast ledger import and the settings of an audit"
+        )
+    return found
+
+
+def next_id(session: Session, table: Any) -> int:
+    """The number of the next line of a table."""
+    return (session.execute(select(func.max(table.id))).scalar() or 0) + 1
+
+
+def people_named(session: Session, names: Iterable[str]) -> dict[str, Person]:
+    """Those of some people whom the books know, by name."""
+    wanted, found = list(dict.fromkeys(names)), {}
+    for start in range(0, len(wanted), MANY):
+        some = select(Person).where(Person.name.in_(wanted[start : start + MANY]))
+        found.update({each.name: each for each in session.execute(some).scalars()})
+    return found
+
+
+def people_for(session: Session, names: Iterable[str]) -> dict[str, Person]:
+    """The lines of some people, made where there are none."""
+    wanted = list(dict.fromkeys(names))
+    found, lines = people_named(session, wanted), []
+    number = next_id(session, Person)
+    for name in wanted:
+        if name not in found:
+            salt = fresh_salt()
+            line = {"id": number, "name": name, "salt": salt, "token": salted(salt, name)}
+            lines.append(line)
+            found[name] = Person(**line)
+            number += 1
+    if lines:
+        session.execute(insert(Person), lines)
+    return found
+
+
+def cells(table: pd.DataFrame) -> list[list[Any]]:
+    """Values as the books keep them: a list per row, nothing where a value is missing."""
+    found: list[list[Any]] = table.astype(object).where(table.notna(), None).to_numpy().tolist()
+    return found
+
+
+def move(
+    session: Session, log: Log, promises: Sequence[tuple[int, str]], to: str, reason: str
+) -> None:
+    """Promises, by number and the state they are in, change their state."""
+    if not promises:
+        return
+    for number, state in promises:
+        log.add("promise", promise=number, was=state, now=to, reason=reason)
+    lines = [
+        {"id": number, "state": to, "since": log.at, "reason": reason} for number, _ in promises
+    ]
+    session.execute(update(Promise), lines)
+
+
+def move_request(session: Session, log: Log, request: Request, to: str, reason: str) -> None:
+    """A request changes its state."""
+    log.add("request", request=request.id, was=request.state, now=to, reason=reason)
+    request.state, request.since, request.reason = to, log.at, reason
+    session.flush()
+
+
+def expire(session: Session, log: Log) -> int:
+    """Promises whose day has passed have expired; how many."""
+    due = select(Promise.id, Promise.state).where(
+        Promise.state == LIVE, Promise.expires.is_not(None), Promise.expires < log.day
+    )
+    found = [(number, state) for number, state in session.execute(due)]
+    move(session, log, found, EXPIRED, "its day has passed")
+    return len(found)
+
+
+def as_day(text: str | datetime.date | None, what: str) -> datetime.date | None:
+    """A day as people write it to machines."""
+    if text is None or isinstance(text, datetime.date):
+        return text
+    try:
+        return datetime.date.fromisoformat(text)
+    except ValueError:
+        raise HoldfastError(f"{what}: {text!r} is no day; days are written 2026-01-31") from None
