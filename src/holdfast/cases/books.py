@@ -102,7 +102,8 @@ def _read_back(
             f"{what} has more than one promise to {twice[0]!r} ({len(twice)} such promises): the "
             "last one given is the one that holds; remove the others"
         )
-    cells = table.drop(columns=[c for c in (settings.id, *ABOUT_PROMISES) if c not in folk])
+    about = [c for c in (settings.id, *ABOUT_PROMISES) if c in table and c not in folk]
+    cells = table.drop(columns=about)
     theirs = folk.loc[ids]
     cells = like(cells.set_axis(theirs.index, axis=0), folk, what)
     remarks.add(f"{len(ids):,} promises are read from {what}.")

@@ -7,22 +7,23 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
 
-from holdfast.cases.settings import made
 from holdfast.cli import screen
 from holdfast.errors import HoldfastError
 from holdfast.files import PRIVATE, Outputs
 from holdfast.inert import one_line
 from holdfast.ledger import DEFAULT, Ledger
 from holdfast.ledger.backup import is_backup
-from holdfast.ledger.erasing import Erasure
-from holdfast.ledger.judging import Outcome
 from holdfast.ledger.opendsr import status
 from holdfast.ledger.tables import COMPLETED, Request
+
+if TYPE_CHECKING:
+    from holdfast.ledger.erasing import Erasure
+    from holdfast.ledger.judging import Outcome
 
 #: broken promises a screen shows
 MOST = 20
@@ -72,6 +73,8 @@ def run_import(
         if source is not None and is_backup(source):
             _say(f"read back; everything in it has the hash {books.import_export(source)}")
             return 0
+        from holdfast.cases.settings import made
+
         settings = made(options, source)
         with screen.showing(settings.quiet) as (tell, remark):
             found = books.import_case(settings, tell, remark)
@@ -187,6 +190,14 @@ def run_mark(address: str | None, by: str | None, state: str, ids: list[str], re
     """Promises kept, or withdrawn."""
     with _opened(address, by) as books:
         _say(f"{_count(books.mark(ids, state, reason), 'promise')} {state}")
+    return 0
+
+
+def run_certify(address: str | None, by: str | None) -> int:
+    """New certificates from the model in force."""
+    with _opened(address, by) as books:
+        found = books.certify()
+    _say(f"{_count(found, 'certificate')} given; holdfast ledger status counts them")
     return 0
 
 

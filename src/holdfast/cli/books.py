@@ -218,6 +218,21 @@ def mark(
     raise typer.Exit(run_mark(address, by, state, ids, reason))
 
 
+@ledger.command("certify")
+def certify(address: Address = None, by: By = None) -> None:
+    """New certificates for every live promise, counted from the model in force.
+
+    Those there are cover all erasures since they were given: of k, k − j are left after j.
+
+    Example:
+
+    - `holdfast ledger certify`
+    """
+    from holdfast.cli.bookkeeping import run_certify
+
+    raise typer.Exit(run_certify(address, by))
+
+
 @ledger.command("model")
 def model(
     model_file: Annotated[

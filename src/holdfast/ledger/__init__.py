@@ -21,22 +21,9 @@ except ModuleNotFoundError:
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from holdfast.cases.books import settings_on
-from holdfast.cases.files import ids_in
-from holdfast.cases.settings import Settings
 from holdfast.files import Outputs
-from holdfast.ledger import (
-    accounts,
-    backup,
-    erasing,
-    filling,
-    letters,
-    opendsr,
-    records,
-    requests,
-)
+from holdfast.ledger import accounts, backup, records
 from holdfast.ledger.chain import Log, now
-from holdfast.ledger.ground import names_in_table
 from holdfast.ledger.places import Places
 from holdfast.ledger.store import WAIT, Store
 from holdfast.ledger.tables import (
@@ -52,13 +39,18 @@ from holdfast.ledger.tables import (
     Promise,
     Request,
 )
-from holdfast.models.refits import Progress
 
 if TYPE_CHECKING:
+    from holdfast.cases.settings import Settings
+    from holdfast.ledger import erasing, filling
+    from holdfast.models.refits import Progress
     from holdfast.report.letters import LetterText
 
 #: where the books are unless somebody says otherwise
 DEFAULT = "holdfast.db"
+
+
+# What needs models is imported where it is used, so that a look at the books takes no time.
 
 
 class Ledger:
@@ -121,6 +113,8 @@ class Ledger:
             ``due_days`` (30), ``extension_days`` (60), ``certify`` (5: how many erasures
             certificates look ahead), ``language`` ("en"), ``sender`` (at the head of letters).
         """
+        from holdfast.ledger import filling
+
         unknown = [name for name in desk if name not in filling.DESK]
         if unknown:
             raise HoldfastError(f"a ledger has no setting {unknown[0]!r}")
@@ -156,6 +150,8 @@ class Ledger:
         self, settings: Settings, progress: Progress | None = None, remark: Any = None
     ) -> filling.Filled:
         """The table, the model and the promises of a case; with a filled ledger, more promises."""
+        from holdfast.ledger import filling
+
         with self.store.reading() as session:
             records.book_of(session)
         case = filling.case_to_fill(settings, progress, remark)
@@ -172,6 +168,8 @@ class Ledger:
 
         The file is on record: once somebody is erased it is made anew.
         """
+        from holdfast.ledger import filling
+
         with self._writing() as (session, places), Outputs() as out:
             found = backup.exported(session, places, Path(path), out)
             filling.know(session, "export", path, Log(session, self.by, self._clock()).at)
@@ -189,6 +187,8 @@ class Ledger:
         allow_pickle: bool = False,
     ) -> filling.Replaced:
         """Another model for another reason than erasure; every promise is judged again."""
+        from holdfast.ledger import filling
+
         if model_file is None and target is None and target_probability is None:
             raise HoldfastError("nothing is new: name a model file, or another target")
         with self._writing() as (session, places):
@@ -207,6 +207,13 @@ class Ledger:
             )
         self.tidy()
         return found
+
+    def certify(self) -> int:
+        """New certificates for every live promise, from the model in force; how many there are."""
+        from holdfast.ledger import filling
+
+        with self._writing() as (session, places):
+            return filling.certified_again(session, places, self.by, self._clock())
 
     # how things stand
 
@@ -254,6 +261,8 @@ class Ledger:
         -------
         How many promises were emptied, and the files that were removed or made anew.
         """
+        from holdfast.ledger import erasing
+
         with self._writing() as (session, places):
             log = Log(session, self.by, self._clock())
             emptied = 0
@@ -269,6 +278,9 @@ class Ledger:
         return emptied, files
 
     def _forget(self, session: Session, places: Places, log: Log, ids: Sequence[str]) -> int:
+        from holdfast.ledger import erasing
+        from holdfast.ledger.ground import names_in_table
+
         people = records.people_named(session, ids)
         inside = names_in_table(records.book_of(session), records.model_in_force(session), places)
         count = 0
@@ -299,6 +311,9 @@ class Ledger:
 
     def ids_in(self, path: str | Path) -> list[str]:
         """Ids from a file, one on each line, or a table with the ledger's own column of ids."""
+        from holdfast.cases.books import settings_on
+        from holdfast.cases.files import ids_in
+
         with self.store.reading() as session:
             kept = records.book_of(session).settings
             records.model_in_force(session)
@@ -317,6 +332,8 @@ class Ledger:
         unknown: bool = False,
     ) -> list[Request]:
         """Requests to be erased, by id or from a file of OpenDSR requests."""
+        from holdfast.ledger import opendsr, requests
+
         incoming = [] if opendsr_file is None else opendsr.read_requests(Path(opendsr_file))
         with self._writing() as (session, places):
             return requests.received(
@@ -342,6 +359,8 @@ class Ledger:
         self, numbers: Sequence[int], *, trust: Sequence[str] = (), start: str = "fitted"
     ) -> erasing.Erasure:
         """What honouring some requests would do; nothing is written."""
+        from holdfast.ledger import erasing
+
         with self.store.reading() as session:
             return erasing.previewed(session, self._places(session), numbers, trust, start)
 
@@ -352,6 +371,8 @@ class Ledger:
 
         All of it or nothing; a request honoured before is left as it is.
         """
+        from holdfast.ledger import erasing
+
         with self._writing() as (session, places):
             found = erasing.honoured(session, places, numbers, self.by, trust, start, self._clock())
         self.tidy()
@@ -359,11 +380,15 @@ class Ledger:
 
     def refuse(self, number: int, reason: str) -> Request:
         """A request closed without erasing anybody."""
+        from holdfast.ledger import requests
+
         with self._writing() as (session, _):
             return requests.refused(session, number, reason, self.by, self._clock())
 
     def extend(self, number: int, reason: str, days: int | None = None) -> Request:
         """More time for a request: once, with the reason."""
+        from holdfast.ledger import requests
+
         with self._writing() as (session, _):
             return requests.extended(session, number, reason, self.by, days, self._clock())
 
@@ -378,6 +403,8 @@ class Ledger:
         pdf: bool = False,
     ) -> list[LetterText]:
         """Letters to everybody who has to be told something."""
+        from holdfast.ledger import letters
+
         with self._writing() as (session, _), Outputs() as out:
             return letters.written(
                 session,
@@ -392,6 +419,8 @@ class Ledger:
 
     def letters_sent(self, only: Sequence[int] = ()) -> int:
         """Letters that were written were sent: how many people have been told."""
+        from holdfast.ledger import letters
+
         with self._writing() as (session, _):
             return letters.told(session, self.by, only, self._clock())
 
@@ -424,7 +453,9 @@ class Ledger:
         place = path if path.is_absolute() else places.path(chore.path)
         try:
             if place.is_dir():
-                letters.remove_folder(place)
+                from holdfast.ledger.letters import remove_folder
+
+                remove_folder(place)
             else:
                 place.unlink(missing_ok=True)
         except OSError:

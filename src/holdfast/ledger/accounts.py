@@ -13,9 +13,8 @@ from sqlalchemy.orm import Session
 
 from holdfast.files import sha256
 from holdfast.ledger.chain import broken_at, digest, lines, salted
-from holdfast.ledger.erasing import certified_left
 from holdfast.ledger.places import Places
-from holdfast.ledger.records import book_of
+from holdfast.ledger.records import book_of, certified_left
 from holdfast.ledger.tables import (
     LIVE,
     OPEN,
@@ -63,10 +62,10 @@ class Standing:
 def standing(session: Session, today: datetime.date, most: int = 20) -> Standing:
     """How things stand on a day."""
     states = dict(
-        session.execute(select(Promise.state, func.count()).group_by(Promise.state)).tuples()
+        session.execute(select(Promise.state, func.count()).group_by(Promise.state)).tuples().all()
     )
     asked = dict(
-        session.execute(select(Request.state, func.count()).group_by(Request.state)).tuples()
+        session.execute(select(Request.state, func.count()).group_by(Request.state)).tuples().all()
     )
     overdue = session.execute(
         select(func.count()).where(Promise.state == LIVE, Promise.expires < today)
@@ -180,7 +179,7 @@ def _compared(
         elif point is not None and (salt is None or salted(salt, point) != values[number]):
             faults.append(f"what promise {number} promises is not what the log says")
     faults += [f"promise {number} is gone from the books" for number in promises.keys() - seen]
-    now = dict(session.execute(select(Request.id, Request.state)).tuples())
+    now = dict(session.execute(select(Request.id, Request.state)).tuples().all())
     for number in sorted(requests.keys() | now.keys()):
         if requests.get(number) != now.get(number):
             faults.append(

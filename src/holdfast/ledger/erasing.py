@@ -21,6 +21,7 @@ from holdfast.ledger.judging import Mend, Outcome, judged_again, promises_held, 
 from holdfast.ledger.places import Places
 from holdfast.ledger.records import (
     book_of,
+    certified_left,
     expire,
     model_in_force,
     move,
@@ -179,25 +180,6 @@ def _left(
         gone = {outcome.held.lines[place].id for place in np.flatnonzero(outcome.breaks).tolist()}
     left = certified_left(session, version)
     return {n: k - more for n, k in left.items() if k >= more and n not in gone}
-
-
-def certified_left(session: Session, version: ModelVersion) -> dict[int, int]:
-    """How many more erasures every live promise provably survives.
-
-    A certificate covers all erasures since it was given: of k, k − j are left after j of them. One
-    given before the model was replaced for another reason is void.
-    """
-    asked = (
-        select(Promise.id, Promise.certified, ModelVersion.erased)
-        .join(ModelVersion, Promise.certified_under == ModelVersion.id)
-        .where(
-            Promise.state == LIVE,
-            Promise.certified.is_not(None),
-            ModelVersion.lineage == version.lineage,
-        )
-    )
-    left = {n: int(k or 0) - (version.erased - then) for n, k, then in session.execute(asked)}
-    return {n: k for n, k in left.items() if k >= 0}
 
 
 def previewed(

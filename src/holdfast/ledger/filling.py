@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pandas.api.types import is_object_dtype
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
@@ -24,18 +25,25 @@ from holdfast.cases.settings import Settings
 from holdfast.errors import HoldfastError
 from holdfast.ledger.chain import Log, moment, now
 from holdfast.ledger.erasing import (
-    certified_left,
     issued,
     leave_chores,
     put_in_force,
     recorded,
 )
 from holdfast.ledger.ground import Ground, loaded
-from holdfast.ledger.judging import Outcome, judged_again, promises_held, proven, scores_of
+from holdfast.ledger.judging import (
+    HeldPromises,
+    Outcome,
+    judged_again,
+    promises_held,
+    proven,
+    scores_of,
+)
 from holdfast.ledger.places import Places
 from holdfast.ledger.records import (
     book_of,
     cells,
+    certified_left,
     expire,
     model_in_force,
     move,
@@ -52,6 +60,7 @@ from holdfast.ledger.tables import (
     ModelVersion,
     Promise,
 )
+from holdfast.models.erasable import ErasableModel
 from holdfast.models.refits import Progress
 from holdfast.models.solving import scores_or_nan
 from holdfast.recourse import target_of
@@ -125,7 +134,7 @@ def _first_model(
 ) -> None:
     """Copies of the table and the model that are the books' own from now on."""
     kept = {**kept_settings(settings), "features": [str(c) for c in case.train.X.columns]}
-    words = [str(c) for c, kind in case.train.X.dtypes.items() if kind == object]
+    words = [str(c) for c, kind in case.train.X.dtypes.items() if is_object_dtype(kind)]
     # a column of words is one, even when nobody with a word that is no number is left
     kept["case"]["text"] = list(dict.fromkeys([*kept["case"]["text"], *words]))
     log.add("opened", settings={name: book.settings[name] for name in DESK})
@@ -397,7 +406,8 @@ def replaced(
     )
     put_in_force(session, log, made, old)
     recorded(session, log, made, outcome, reason)
-    again = _certify_again(session, log, ground, outcome, made, int(kept["certify"]))
+    stay = np.flatnonzero(~outcome.breaks & ~held.broken_before)
+    again = _certify(session, log, ground, model, held, stay, made)
     for path_known in (model_file, train):
         if path_known is not None:
             know(session, "source", path_known, log.at)
@@ -406,16 +416,35 @@ def replaced(
     return Replaced(number, outcome, void, again)
 
 
-def _certify_again(
-    session: Session, log: Log, ground: Ground, outcome: Outcome, version: ModelVersion, ahead: int
+def certified_again(
+    session: Session, places: Places, by: str, at: datetime.datetime | None = None
 ) -> int:
-    """New certificates for promises that stay in force; how many could be given."""
-    stay = np.flatnonzero(~outcome.breaks & ~outcome.held.broken_before)
-    points = outcome.held.points.iloc[stay]
-    found = proven(outcome.model, points, version.target, ahead, ground)
+    """New certificates, from the model in force, for every live promise; how many there are."""
+    log, book, version = Log(session, by, at), book_of(session), model_in_force(session)
+    expire(session, log)
+    ground = loaded(book, version, places)
+    held = promises_held(session, ground, set())
+    stay = np.flatnonzero(~held.broken_before)
+    found = _certify(session, log, ground, ground.model, held, stay, version)
+    log.write()
+    return found
+
+
+def _certify(
+    session: Session,
+    log: Log,
+    ground: Ground,
+    model: ErasableModel,
+    held: HeldPromises,
+    stay: Any,
+    version: ModelVersion,
+) -> int:
+    """New certificates for the promises at some places; how many could be given."""
+    ahead = int(ground.kept["certify"])
+    found = proven(model, held.points.iloc[stay], version.target, ahead, ground)
     lines = []
     for place, k in zip(stay.tolist(), found, strict=True):
-        number = outcome.held.lines[place].id
+        number = held.lines[place].id
         under = None if k is None else version.id
         lines.append({"id": number, "certified": k, "certified_under": under})
         log.add("certified", promise=number, model=version.id, certified=k)

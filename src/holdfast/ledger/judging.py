@@ -185,7 +185,8 @@ def _factuals(session: Session, held: HeldPromises, places: Any) -> list[list[An
     known: dict[int, Any] = {}
     for start in range(0, len(numbers), MANY):
         some = Promise.id.in_(numbers[start : start + MANY])
-        known.update(session.execute(select(Promise.id, Promise.factual).where(some)).tuples())
+        asked = select(Promise.id, Promise.factual).where(some)
+        known.update((number, factual) for number, factual in session.execute(asked))
     return [known[number] for number in numbers]
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
@@ -21,6 +20,9 @@ from holdfast.ledger.tables import (
     Promise,
     Request,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: how many values one question to a database may have
 MANY = 500
@@ -112,6 +114,25 @@ def expire(session: Session, log: Log) -> int:
     found = [(number, state) for number, state in session.execute(due)]
     move(session, log, found, EXPIRED, "its day has passed")
     return len(found)
+
+
+def certified_left(session: Session, version: ModelVersion) -> dict[int, int]:
+    """How many more erasures every live promise provably survives.
+
+    A certificate covers all erasures since it was given: of k, k − j are left after j of them. One
+    given before the model was replaced for another reason is void.
+    """
+    asked = (
+        select(Promise.id, Promise.certified, ModelVersion.erased)
+        .join(ModelVersion, Promise.certified_under == ModelVersion.id)
+        .where(
+            Promise.state == LIVE,
+            Promise.certified.is_not(None),
+            ModelVersion.lineage == version.lineage,
+        )
+    )
+    left = {n: int(k or 0) - (version.erased - then) for n, k, then in session.execute(asked)}
+    return {n: k for n, k in left.items() if k >= 0}
 
 
 def as_day(text: str | datetime.date | None, what: str) -> datetime.date | None:

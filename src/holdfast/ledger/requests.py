@@ -25,7 +25,16 @@ from holdfast.ledger.records import (
     people_for,
     people_named,
 )
-from holdfast.ledger.tables import CANCELLED, COMPLETED, OPEN, PENDING, Person, Promise, Request
+from holdfast.ledger.tables import (
+    CANCELLED,
+    COMPLETED,
+    IN_PROGRESS,
+    OPEN,
+    PENDING,
+    Person,
+    Promise,
+    Request,
+)
 
 
 def known_names(session: Session, places: Places) -> set[str]:
@@ -204,6 +213,8 @@ def extended(
     request.due += datetime.timedelta(days=more)
     request.extension = reason
     log.add("extended", request=number, due=request.due.isoformat(), reason=reason)
+    if request.state == PENDING:
+        move_request(session, log, request, IN_PROGRESS, "extended")
     session.flush()
     log.write()
     return request
