@@ -15,6 +15,8 @@ import pytest
 
 import holdfast as hf
 
+pytest_plugins = ["books_at_hand"]
+
 #: the share of the largest true effect a prediction may be off by, for exact families
 EXACT = 1e-8
 

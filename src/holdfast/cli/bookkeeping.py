@@ -49,6 +49,10 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def _people(number: int) -> str:
+    return "1 person" if number == 1 else f"{number:,} people"
+
+
 def _as_json(content: Any) -> None:
     with screen.reading():
         print(json.dumps(content, indent=2, ensure_ascii=False, default=str))
@@ -313,13 +317,13 @@ def _show(found: Erasure, verb: str) -> None:
         _say(f"request {number} was honoured on {day}: nothing more is done")
     if not found.requests:
         return
-    said = {"would": ("Honouring", "would be"), "did": ("Honoured", "were")}[verb]
+    said = "Honouring" if verb == "would" else "Honoured"
     asked = ", ".join(map(str, found.requests[:10]))
     more = f" and {len(found.requests) - 10:,} more" if len(found.requests) > 10 else ""
     _say(
-        f"{said[0]} {_count(len(found.requests), 'request')} ({asked}{more}): "
-        f"{_count(found.rows, 'training row')} of {_count(found.people_in_training, 'person')} "
-        f"{said[1]} erased, {_count(found.own_promises, 'promise')} of their own ended"
+        f"{said} {_count(len(found.requests), 'request')} ({asked}{more}): "
+        f"{_count(found.rows, 'training row')} of {_people(found.people_in_training)} erased, "
+        f"{_count(found.own_promises, 'promise')} of their own ended"
     )
     if found.outcome is None:
         _say("none of them is in the training table: the model stays as it is")
@@ -444,7 +448,7 @@ def run_letters(
         raise HoldfastError("say where letters go with ⟦out⟧, or that they were sent with ⟦told⟧")
     with _opened(address, by) as books:
         if out is None:
-            _say(f"{_count(books.letters_sent(only), 'person')} told")
+            _say(f"{_people(books.letters_sent(only))} told")
             return 0
         found = books.write_letters(out, **more)
     if not found:

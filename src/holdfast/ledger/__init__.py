@@ -271,7 +271,7 @@ class Ledger:
             files = [
                 f.path for f in session.execute(select(KnownFile)).scalars() if f.role != "source"
             ]
-            erasing.leave_chores(session)
+            erasing.leave_chores(session, purge=True)
             log.add("purged", files=len(files))
             log.write()
         self.tidy()

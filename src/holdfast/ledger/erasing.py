@@ -20,6 +20,7 @@ from holdfast.ledger.ground import Ground, loaded
 from holdfast.ledger.judging import Mend, Outcome, judged_again, promises_held, scores_of
 from holdfast.ledger.places import Places
 from holdfast.ledger.records import (
+    MANY,
     book_of,
     certified_left,
     expire,
@@ -45,8 +46,16 @@ from holdfast.ledger.tables import (
     Request,
 )
 
-#: what is done with files outside the books once somebody in them is erased
-REMOVED, REFRESHED = ("case file", "letters"), "export"
+#: files outside the books that have people in them: removed, or made anew, when one is erased
+CASE_FILE, LETTERS, EXPORT = "case file", "letters", "export"
+
+#: the list of letters in a folder of them
+SUMMARY = "summary.html"
+
+
+def pages_of(letter: int) -> list[str]:
+    """What the files of a letter are called."""
+    return [f"letter-{letter:05d}.{kind}" for kind in ("html", "pdf")]
 
 
 @dataclass
@@ -299,6 +308,7 @@ def recorded(
         _keep_factuals(session, fresh)
     move(session, log, mended, MENDED, "another promise was made")
     if letters:
+        take_back_pages(session, [held[place].person_id for place in outcome.mends])
         untold = delete(Letter).where(Letter.promise_id == bindparam("of"), Letter.told.is_(None))
         session.connection().execute(untold, [{"of": line["promise_id"]} for line in letters])
         session.execute(insert(Letter), letters)
@@ -356,6 +366,7 @@ def _broken(version: ModelVersion, outcome: Outcome, i: int) -> dict[str, Any]:
 
 def forgotten(session: Session, log: Log, person: Person, reason: str) -> None:
     """Nothing of a person's own is left on their promises; what they were is on record."""
+    take_back_pages(session, [person.id])
     lines = session.execute(
         select(Promise.id, Promise.state).where(Promise.person_id == person.id)
     ).all()
@@ -369,13 +380,32 @@ def forgotten(session: Session, log: Log, person: Person, reason: str) -> None:
     log.add("forgotten", person=person.token)
 
 
-def leave_chores(session: Session) -> None:
-    """What is to be done about files outside once somebody was erased, and the wiping."""
+def take_back_pages(session: Session, people: Sequence[int]) -> None:
+    """Pages of letters to some people are to go: what they say does not hold, or nobody may know.
+
+    The list of all letters goes with them; writing the letters again makes another.
+    """
+    numbers: list[int] = []
+    for start in range(0, len(people), MANY):
+        theirs = Promise.person_id.in_(people[start : start + MANY])
+        written = select(Letter.id).join(Promise).where(theirs, Letter.written.is_not(None))
+        numbers += session.execute(written).scalars()
+    folders = select(KnownFile.path).where(KnownFile.role == LETTERS)
+    for folder in session.execute(folders).scalars().all() if numbers else ():
+        for name in [*(page for n in numbers for page in pages_of(n)), SUMMARY]:
+            session.add(Chore(what="remove", path=str(Path(folder, name))))
+
+
+def leave_chores(session: Session, purge: bool = False) -> None:
+    """What is to be done about files outside once somebody was erased, and the wiping.
+
+    With ``purge`` all letters go, whoever they are to.
+    """
     for known in session.execute(select(KnownFile)).scalars().all():
-        if known.role in REMOVED:
+        if known.role == CASE_FILE or (purge and known.role == LETTERS):
             session.add(Chore(what="remove", path=known.path))
             session.delete(known)
-        elif known.role == REFRESHED:
+        elif known.role == EXPORT:
             session.add(Chore(what="export", path=known.path))
     session.add(Chore(what="wipe", path=""))
     session.flush()

@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from holdfast.errors import HoldfastError
 from holdfast.files import PRIVATE, Outputs
 from holdfast.ledger.chain import Log
+from holdfast.ledger.erasing import LETTERS, SUMMARY, pages_of
 from holdfast.ledger.filling import know
 from holdfast.ledger.records import book_of, move
 from holdfast.ledger.tables import BROKEN, MENDED, TOLD, Letter, Promise
@@ -86,16 +87,16 @@ def written(
     place = out.folder(folder, 0o700)
     for text, lines in letters:
         page = letter_page(text, wording, speech, str(book.settings["sender"]), log.day, templates)
-        stem = f"letter-{text.number:05d}"
-        out.text(Path(place, f"{stem}.html"), page, PRIVATE)
+        html, printed = pages_of(text.number)
+        out.text(Path(place, html), page, PRIVATE)
         if browser is not None:
-            out.file(Path(place, f"{stem}.pdf"), partial(_print, browser, page), PRIVATE)
+            out.file(Path(place, printed), partial(_print, browser, page), PRIVATE)
         for letter in lines:
             letter.written = log.at
         log.add("letter", letter=text.number, promise=lines[-1].promise_id, language=speech)
     summary = summary_page([text for text, _ in letters], speech, log.day)
-    out.text(Path(place, "summary.html"), summary, PRIVATE)
-    know(session, "letters", folder, log.at)
+    out.text(Path(place, SUMMARY), summary, PRIVATE)
+    know(session, LETTERS, folder, log.at)
     session.flush()
     log.write()
     return [text for text, _ in letters]
@@ -155,7 +156,7 @@ def _print(browser: str, page: str, to: Path) -> None:
 def remove_folder(folder: Path) -> None:
     """Take letters and case files of a folder away, and the folder where nothing else is in it."""
     for file in folder.iterdir():
-        ours = file.name in ("summary.html", *PRIVATE_TABLES)
+        ours = file.name in (SUMMARY, *PRIVATE_TABLES)
         if ours or re.fullmatch(r"letter-\d+\.(html|pdf)", file.name):
             file.unlink(missing_ok=True)
     if not any(folder.iterdir()):
