@@ -44,7 +44,9 @@ def files_of_a_lender(folder: Path, n: int = 160) -> None:
 
     case = load_case(model, hold_out=False)
     with Outputs() as out:
-        write_promises(case.given.told, model.model_copy(update={"out": folder / "issued.csv"}), out)
+        write_promises(
+            case.given.told, model.model_copy(update={"out": folder / "issued.csv"}), out
+        )
 
 
 def settings_for(folder: Path, **other: object) -> Settings:

@@ -151,6 +151,7 @@ def kept_settings(settings: Settings) -> dict[str, Any]:
 def settings_on(kept: dict[str, Any], table: Path, model: Path) -> Settings:
     """The settings again, on a table and a model on record."""
     case = dict(kept["case"])
+    case["text"] = list(dict.fromkeys([*case["text"], *kept.get("words", ())]))
     if case.get("model") is None:
         case["model_file"] = model
     return Settings(train=table, **case)

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from holdfast.files import sha256
 from holdfast.ledger.chain import broken_at, digest, lines, salted
 from holdfast.ledger.places import Places
-from holdfast.ledger.records import book_of, certified_left
+from holdfast.ledger.records import book_of, certified_left, pairs
 from holdfast.ledger.tables import (
     LIVE,
     OPEN,
@@ -61,12 +61,8 @@ class Standing:
 
 def standing(session: Session, today: datetime.date, most: int = 20) -> Standing:
     """How things stand on a day."""
-    states = dict(
-        session.execute(select(Promise.state, func.count()).group_by(Promise.state)).tuples().all()
-    )
-    asked = dict(
-        session.execute(select(Request.state, func.count()).group_by(Request.state)).tuples().all()
-    )
+    states = pairs(session, select(Promise.state, func.count()).group_by(Promise.state))
+    asked = pairs(session, select(Request.state, func.count()).group_by(Request.state))
     overdue = session.execute(
         select(func.count()).where(Promise.state == LIVE, Promise.expires < today)
     ).scalar_one()
@@ -141,51 +137,94 @@ def verified(session: Session, places: Places, head: str | None = None) -> Verdi
         known = session.execute(select(Entry.id).where(Entry.hash == head)).first()
         if known is None:
             found.faults.append("no line of the log has the hash given: lines at its end are gone")
-    promises, requests, values = _replayed(session)
-    found.faults += _compared(session, promises, requests, values)
+    told = _replayed(session)
+    found.faults += _promises_against(session, told)
+    found.faults += _requests_against(session, told)
+    found.faults += _models_against(session, told)
     found.faults += _files(session, places)
     return found
 
 
-def _replayed(session: Session) -> tuple[dict[int, str], dict[int, str], dict[int, str]]:
-    """States of promises and requests, and hashes of values, as the log tells them."""
-    promises: dict[int, str] = {}
-    requests: dict[int, str] = {}
-    values: dict[int, str] = {}
+@dataclass
+class _Told:
+    """What the log tells, by number: what was written last about each."""
+
+    promises: dict[int, dict[str, Any]] = field(default_factory=dict)
+    requests: dict[int, dict[str, Any]] = field(default_factory=dict)
+    models: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+
+#: which events are about what
+_ABOUT = {
+    "issued": "promise",
+    "promise": "promise",
+    "certified": "promise",
+    "received": "request",
+    "request": "request",
+    "extended": "request",
+    "model": "model",
+}
+
+
+def _replayed(session: Session) -> _Told:
+    """Promises, requests and models as the log tells them."""
+    told = _Told()
     for entry in lines(session):
-        body = json.loads(entry.body)
-        if entry.event == "issued":
-            promises[body["promise"]], values[body["promise"]] = body["now"], body["values"]
-        elif entry.event == "promise":
-            promises[body["promise"]] = body["now"]
-        elif entry.event in ("received", "request"):
-            requests[body["request"]] = body["now"]
-    return promises, requests, values
+        noun = _ABOUT.get(entry.event)
+        if noun is not None:
+            body = json.loads(entry.body)
+            getattr(told, f"{noun}s").setdefault(body[noun], {}).update(body)
+    return told
 
 
-def _compared(
-    session: Session, promises: dict[int, str], requests: dict[int, str], values: dict[int, str]
-) -> list[str]:
+def _promises_against(session: Session, told: _Told) -> list[str]:
+    asked = select(
+        *(Promise.id, Promise.state, Promise.point, Promise.certified),
+        *(Promise.person_id, Person.salt, Person.token),
+    ).outerjoin(Person, Promise.person_id == Person.id)
+    faults, seen = [], set()
+    for line in session.execute(asked.execution_options(yield_per=5000)):
+        seen.add(line.id)
+        log = told.promises.get(line.id, {})
+        if log.get("now") != line.state:
+            said = log.get("now", "nothing")
+            faults.append(f"promise {line.id} is {line.state!r}, and the log says {said!r}")
+        elif line.certified != log["certified"]:
+            faults.append(f"the certificate of promise {line.id} is not what the log says")
+        elif line.person_id is not None and line.token != log["person"]:
+            faults.append(f"promise {line.id} is somebody else's, by the log")
+        elif line.point is not None and (
+            line.salt is None or salted(line.salt, line.point) != log["values"]
+        ):
+            faults.append(f"what promise {line.id} promises is not what the log says")
+    return faults + [f"promise {n} is gone from the books" for n in told.promises.keys() - seen]
+
+
+def _requests_against(session: Session, told: _Told) -> list[str]:
+    asked = select(Request.id, Request.state, Request.due)
+    now = {number: (state, due.isoformat()) for number, state, due in session.execute(asked)}
     faults = []
-    asked = select(Promise.id, Promise.state, Promise.point, Person.salt).outerjoin(
-        Person, Promise.person_id == Person.id
-    )
-    seen = set()
-    for number, state, point, salt in session.execute(asked.execution_options(yield_per=5000)):
-        seen.add(number)
-        if promises.get(number) != state:
-            said = promises.get(number, "nothing")
-            faults.append(f"promise {number} is {state!r}, and the log says {said!r}")
-        elif point is not None and (salt is None or salted(salt, point) != values[number]):
-            faults.append(f"what promise {number} promises is not what the log says")
-    faults += [f"promise {number} is gone from the books" for number in promises.keys() - seen]
-    now = dict(session.execute(select(Request.id, Request.state)).tuples().all())
-    for number in sorted(requests.keys() | now.keys()):
-        if requests.get(number) != now.get(number):
-            faults.append(
-                f"request {number} is {now.get(number)!r}, and the log says "
-                f"{requests.get(number)!r}"
-            )
+    for number in sorted(told.requests.keys() | now.keys()):
+        log = told.requests.get(number, {})
+        state, due = now.get(number, (None, None))
+        if log.get("now") != state:
+            faults.append(f"request {number} is {state!r}, and the log says {log.get('now')!r}")
+        elif log["due"] != due:
+            faults.append(f"request {number} is due {due}, and the log says {log['due']}")
+    return faults
+
+
+def _models_against(session: Session, told: _Told) -> list[str]:
+    names = ("sha256", "kind", "target", "lineage", "erased", "reason")
+    versions = {version.id: version for version in session.execute(select(ModelVersion)).scalars()}
+    faults = []
+    for number in sorted(told.models.keys() | versions.keys()):
+        log, version = told.models.get(number, {}), versions.get(number)
+        faults += [
+            f"the {name} of model {number} is not what the log says"
+            for name in names
+            if log.get(name) != getattr(version, name, None)
+        ]
     return faults
 
 

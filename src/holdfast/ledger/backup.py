@@ -91,9 +91,10 @@ def restored(session: Session, places: Places, path: Path) -> str:
     if not isinstance(told, dict) or told.get("version") not in REVISIONS:
         raise HoldfastError(f"{what} was exported by another version of Holdfast")
     _insert(session, told.get("books"), what)
-    _place(session, places, files, what)
+    names = _place(session, places, files, what)
     faults = verified(session, places).faults
     if faults:
+        places.remove(names)
         raise HoldfastError(f"{what} was changed since it was exported: {faults[0]}")
     return content_hash(session)
 
@@ -130,17 +131,17 @@ def _empty_log(session: Session) -> None:
         )
 
 
-def _place(session: Session, places: Places, files: dict[str, bytes], what: str) -> None:
+def _place(session: Session, places: Places, files: dict[str, bytes], what: str) -> list[str]:
+    """The files put where the books look for them; their names."""
     version = session.execute(
         select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1)
     ).scalar_one_or_none()
     if version is None:
-        return
-    for name, stem in ((version.table_path, "table"), (version.path, "model")):
-        data = files.get(str(name))
-        if data is None or Path(str(name)).name != name:
+        return []
+    names = [str(version.table_path), str(version.path)]
+    for name, stem in zip(names, ("table", "model"), strict=True):
+        data = files.get(name)
+        if data is None or Path(name).name != name:
             raise HoldfastError(f"{what} is damaged: the {stem} is missing")
-        places.create()
-        place = places.path(name)
-        place.write_bytes(data)
-        place.chmod(PRIVATE)
+        places.put(name, data)
+    return names

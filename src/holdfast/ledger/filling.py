@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from holdfast.algebra.rows import as_text
 from holdfast.cases.blocks import reads_by_blocks
 from holdfast.cases.books import Written, kept_settings, settings_on, written
-from holdfast.cases.files import read
+from holdfast.cases.files import Table, read
 from holdfast.cases.loading import Case, load_case, model_on_record
 from holdfast.cases.modelfile import loaded_model, save_model
 from holdfast.cases.remaining import write_without
@@ -134,9 +134,6 @@ def _first_model(
 ) -> None:
     """Copies of the table and the model that are the books' own from now on."""
     kept = {**kept_settings(settings), "features": [str(c) for c in case.train.X.columns]}
-    words = [str(c) for c, kind in case.train.X.dtypes.items() if is_object_dtype(kind)]
-    # a column of words is one, even when nobody with a word that is no number is left
-    kept["case"]["text"] = list(dict.fromkeys([*kept["case"]["text"], *words]))
     log.add("opened", settings={name: book.settings[name] for name in DESK})
     book.settings = {**book.settings, **kept}
     table, table_hash = _table_of(places, settings, case.gone, 1)
@@ -146,7 +143,7 @@ def _first_model(
         id=1,
         sha256=digest,
         kind=str(settings.model or type(estimator).__name__),
-        settings={},
+        settings={"words": _words(case.train)},
         target=case.target,
         rows=len(case.train.X) - len(case.gone),
         lineage=1,
@@ -158,6 +155,11 @@ def _first_model(
         table_sha256=table_hash,
     )
     put_in_force(session, log, made, None)
+
+
+def _words(table: Table) -> list[str]:
+    """Columns of words: they stay so even when only words that look like numbers are left."""
+    return [str(name) for name, kind in table.X.dtypes.items() if is_object_dtype(kind)]
 
 
 def _table_of(places: Places, settings: Settings, gone: Any, number: int) -> tuple[str, str]:
@@ -355,7 +357,7 @@ def replaced(
     kept = before.kept
     settings = before.settings
     if train is not None:
-        settings = settings.model_copy(update={"train": train})
+        settings = settings.model_copy(update={"train": train, "text": kept["case"]["text"]})
     if model_file is not None:
         fitted = loaded_model(model_file, allow_pickle, trust, Remarks())
         settings = settings.model_copy(update={"model": None, "model_file": model_file})
@@ -393,7 +395,7 @@ def replaced(
         id=number,
         sha256=digest,
         kind=str(case["model"] or type(fitted).__name__),
-        settings={"case": case},
+        settings={"case": case, "words": _words(table)},
         target=cutoff,
         rows=len(table.X),
         lineage=old.lineage + 1,

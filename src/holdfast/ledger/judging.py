@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from holdfast.ledger.ground import Ground
-from holdfast.ledger.records import MANY
+from holdfast.ledger.records import MANY, pairs
 from holdfast.ledger.tables import BROKEN, LIVE, Person, Promise
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.refits import broken as broken_by
@@ -186,7 +186,7 @@ def _factuals(session: Session, held: HeldPromises, places: Any) -> list[list[An
     for start in range(0, len(numbers), MANY):
         some = Promise.id.in_(numbers[start : start + MANY])
         asked = select(Promise.id, Promise.factual).where(some)
-        known.update((number, factual) for number, factual in session.execute(asked))
+        known.update(pairs(session, asked))
     return [known[number] for number in numbers]
 
 

@@ -43,7 +43,7 @@ def due(session: Session, only: Sequence[int] = ()) -> list[tuple[LetterText, li
         .order_by(Letter.id)
     )
     by_holder: dict[Any, list[tuple[Letter, Promise]]] = {}
-    for letter, promise in session.execute(asked).tuples():
+    for letter, promise in session.execute(asked):
         by_holder.setdefault((promise.person_id, promise.reference), []).append((letter, promise))
     found = []
     for (_, reference), lines in by_holder.items():

@@ -64,6 +64,19 @@ class Places:
             raise
         return name, sha256(place)
 
+    def put(self, name: str, data: bytes) -> None:
+        """A file read back from an export."""
+        self.create()
+        try:
+            self.path(name).write_bytes(data)
+            self.path(name).chmod(PRIVATE)
+            _to_the_disk(self.path(name))
+        except OSError as failure:
+            self.remove([name])
+            raise HoldfastError(
+                f"cannot write {str(self.path(name))!r}: {failure.strerror}; nothing was done"
+            ) from None
+
     def checked(self, name: str | None, wanted: str | None, what: str) -> Path:
         """Where a file stands that is still the one the books speak of."""
         if name is None or not self.path(name).is_file():

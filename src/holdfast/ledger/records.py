@@ -48,6 +48,11 @@ def model_in_force(session: Session) -> ModelVersion:
     return found
 
 
+def pairs(session: Session, asked: Any) -> dict[Any, Any]:
+    """What a question with two columns finds: the second by the first."""
+    return {one: other for one, other in session.execute(asked)}
+
+
 def next_id(session: Session, table: Any) -> int:
     """The number of the next line of a table."""
     return (session.execute(select(func.max(table.id))).scalar() or 0) + 1

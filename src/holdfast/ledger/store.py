@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import NullPool
 
 from holdfast.errors import HoldfastError
 from holdfast.files import PRIVATE
@@ -54,7 +55,7 @@ class Store:
         if self.file is None:
             try:
                 options: Any = {"connect_args": {"connect_timeout": max(2, int(self._wait))}}
-                return create_engine(self._url, **options)
+                return create_engine(self._url, poolclass=NullPool, **options)
             except ModuleNotFoundError:
                 raise HoldfastError(
                     "books on a PostgreSQL server need psycopg: pip install 'holdfast[postgres]'"
@@ -68,7 +69,7 @@ class Store:
             made.execute("PRAGMA synchronous = FULL")  # what is committed survives a power cut
             return made
 
-        engine = create_engine("sqlite://", creator=connect)
+        engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
         event.listen(engine, "begin", _begin)
         return engine
 
@@ -195,6 +196,8 @@ class Store:
             )
         if "full" in said and isinstance(cause, sqlite3.Error):
             return HoldfastError(f"{what}: the disk is full; nothing was written")
+        if "disk I/O error" in said:
+            return HoldfastError(f"{what} cannot be read or written: is the disk full, or faulty?")
         if "not a database" in said or "malformed" in said:
             return HoldfastError(f"{what} is no ledger: {said}")
         return HoldfastError(f"{what}: {said}; nothing was written")
