@@ -52,6 +52,12 @@ def test_a_fortnight(folder, capsys):
     assert f"{broken} of 104 live promises broke" in shown
     assert "not the ledger's to change" in shown
     assert "was honoured on" in said(capsys, "request", "honour", 1)
+    log = said(capsys, "ledger", "log", "--last", 3)
+    assert "A. Officer" in log
+    assert "erasure" in log
+    assert one not in log
+    lines = json.loads(said(capsys, "ledger", "log", "--json", "--last", 2))
+    assert lines[1]["before"] == lines[0]["hash"]
     shown = said(capsys, "letters", "--out", "letters")
     assert f"{broken} letters in letters" in shown
     assert f"{broken} people told" in said(capsys, "letters", "--told")

@@ -170,6 +170,27 @@ def run_verify(address: str | None, head: str | None, as_json: bool) -> int:
     return 1 if found.faults else 0
 
 
+def run_log(address: str | None, last: int, as_json: bool) -> int:
+    """The last lines of the log."""
+    with _opened(address) as books:
+        found = books.log(last)
+    if as_json:
+        names = ("id", "at", "by", "event", "before", "hash")
+        _as_json([{n: getattr(e, n) for n in names} | {"body": json.loads(e.body)} for e in found])
+        return 0
+    table = Table(box=None, pad_edge=False)
+    for name in ("line", "at (UTC)", "by", "event", ""):
+        table.add_column(name, overflow="fold")
+    for entry in found:
+        body = {k: v for k, v in json.loads(entry.body).items() if k not in ("values", "sha256")}
+        about = ", ".join(f"{k} {str(v)[:40]}" for k, v in body.items() if v is not None)
+        cells = (str(entry.id), entry.at[:19], entry.by, entry.event, about)
+        table.add_row(*(escape(one_line(cell)) for cell in cells))
+    with screen.reading():
+        screen.out().print(table)
+    return 0
+
+
 def run_export(address: str | None, by: str | None, path: Path) -> int:
     """Everything in one file."""
     with _opened(address, by) as books:

@@ -160,6 +160,25 @@ def verify(
     raise typer.Exit(run_verify(address, head, bool(json)))
 
 
+@ledger.command("log")
+def log(
+    address: Address = None,
+    last: Annotated[
+        int, option("--last", min=1, panel=OUTPUT, help="How many lines; the last 20.")
+    ] = 20,
+    json: Json = None,
+) -> None:
+    """Who did what, and when; people go by tokens.
+
+    Example:
+
+    - `holdfast ledger log --last 50`
+    """
+    from holdfast.cli.bookkeeping import run_log
+
+    raise typer.Exit(run_log(address, last, bool(json)))
+
+
 @ledger.command("export")
 def export(
     path: Annotated[Path, typer.Argument(help="PERSONAL DATA: where it goes.")],

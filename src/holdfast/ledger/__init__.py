@@ -33,6 +33,7 @@ from holdfast.ledger.tables import (
     WITHDRAWN,
     Book,
     Chore,
+    Entry,
     KnownFile,
     ModelVersion,
     Person,
@@ -226,6 +227,12 @@ class Ledger:
         """Whether the books are as they were written."""
         with self.store.reading() as session:
             return accounts.verified(session, self._places(session), head)
+
+    def log(self, last: int | None = None) -> list[Entry]:
+        """The log, oldest line first: all of it, or its last lines."""
+        asked = select(Entry).order_by(Entry.id.desc()).limit(last)
+        with self.store.reading() as session:
+            return list(session.execute(asked).scalars())[::-1]
 
     # promises
 
