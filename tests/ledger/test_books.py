@@ -138,6 +138,14 @@ def test_a_table_that_changed_since(desk):
     assert desk.books.verify().faults == []
 
 
+def test_another_model_than_the_one_in_force(desk):
+    """More promises, made under a model that is not the one on record."""
+    other = settings_for(desk.folder, parameters={"alpha": 300.0})
+    with pytest.raises(hf.HoldfastError, match="not the one in force .version 1.: scores differ"):
+        desk.books.import_case(other)
+    assert desk.books.verify().faults == []
+
+
 def test_export_and_import_give_the_same_books(any_desk, tmp_path):
     desk = any_desk
     desk.books.honour([desk.books.receive([desk.breaker()])[0].id])

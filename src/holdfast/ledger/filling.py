@@ -66,6 +66,9 @@ from holdfast.models.solving import scores_or_nan
 from holdfast.recourse import target_of
 from holdfast.tables import is_parquet
 
+#: deviations of the score that two fits of one model may differ by: solvers stop early
+_SAME = 1e-3
+
 #: how the desk works unless it is told otherwise
 DESK = {"due_days": 30, "extension_days": 60, "certify": 5, "language": "en", "sender": ""}
 
@@ -114,13 +117,16 @@ def filled(
     first = session.execute(select(ModelVersion.id).limit(1)).scalar() is None
     if first:
         _first_model(session, places, settings, case, book, log)
-    version = model_in_force(session)
-    kept = {**book.settings, **version.settings}
-    if not first:
-        _refuse_other_case(kept, settings, case, version, places)
-    ground = Ground(
-        kept, settings_on(kept, settings.train, Path()), case.train, case.model, version.target
-    )
+        version = model_in_force(session)
+        kept = {**book.settings, **version.settings}
+        own = settings_on(kept, settings.train, Path())
+        ground = Ground(kept, own, case.train, case.model, version.target)
+    else:
+        version = model_in_force(session)
+        ground = loaded(book, version, places)
+        _refuse_other_case(ground, settings, case, version, places)
+        if settings.labels is not None:  # a lender's words may change
+            book.settings = {**book.settings, "labels": kept_settings(settings)["labels"]}
     _know(session, log, settings)
     expire(session, log)
     promises: Any = case.given
@@ -185,17 +191,17 @@ def _table_of(places: Places, settings: Settings, gone: Any, number: int) -> tup
 
 
 def _refuse_other_case(
-    kept: dict[str, Any], settings: Settings, case: Case, version: ModelVersion, places: Places
+    ground: Ground, settings: Settings, case: Case, version: ModelVersion, places: Places
 ) -> None:
     """More promises come with the same table and model, or not at all."""
+    kept = ground.kept
     for name in ("label", "id", "subject"):
         if kept["case"][name] != getattr(settings, name):
             raise HoldfastError(
                 f"⟦{name}⟧ is {getattr(settings, name)!r} here and {kept['case'][name]!r} in the "
                 "ledger: a ledger is about one table. Nothing was imported"
             )
-    places.checked(version.table_path, version.table_sha256, "the table")
-    table = loaded_names(kept, version, places)
+    table = ground.names.tolist()
     here = [as_text(name) for name in case.names]
     if sorted(table) != sorted(here):
         raise HoldfastError(
@@ -210,14 +216,14 @@ def _refuse_other_case(
             f"the target is {case.target:g} here and {version.target:g} in the ledger: register "
             "the model with its new cutoff first. Nothing was imported"
         )
-
-
-def loaded_names(kept: dict[str, Any], version: ModelVersion, places: Places) -> list[str]:
-    """What erasure requests call the rows of the table on record."""
-    table = places.path(str(version.table_path))
-    settings = settings_on(kept, table, Path(str(version.path)))
-    column = read(settings, table)[str(settings.subject or settings.id)]
-    return [as_text(name) for name in column]
+    far = np.abs(case.model.scores(ground.train.X) - ground.model.scores(ground.train.X)).max()
+    if not ground.model.can.draws and far > _SAME * ground.model.score_unit:
+        raise HoldfastError(
+            f"the model here is not the one in force (version {version.id}): scores differ by up "
+            f"to {far / ground.model.score_unit:.2g} deviations. Name the model in the ledger's "
+            f"folder ({str(places.path(str(version.path)))!r}), or register this one first. "
+            "Nothing was imported"
+        )
 
 
 def _know(session: Session, log: Log, settings: Settings) -> None:
