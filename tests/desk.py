@@ -86,7 +86,7 @@ class Desk:
 
     def table(self) -> pd.DataFrame:
         """The training table the books have now."""
-        with self.books.store.reading() as session:
+        with self.books.database.reading() as session:
             places = self.books._places(session)
         name = self.books.status().model["table"]
         return pd.read_csv(places.path(name))
@@ -101,7 +101,7 @@ class Desk:
             *(Promise.id, Person.name, Promise.reference, Promise.state, Promise.certified),
             *(Promise.point, Promise.mends, Promise.margin, Promise.expires),
         ).outerjoin(Person, Promise.person_id == Person.id)
-        with self.books.store.reading() as session:
+        with self.books.database.reading() as session:
             lines = session.execute(asked.order_by(Promise.id)).all()
         return pd.DataFrame(lines).set_index("id")
 
@@ -118,7 +118,7 @@ class Desk:
         from holdfast.ledger.judging import promises_held
         from holdfast.ledger.records import book_of, model_in_force
 
-        with self.books.store.reading() as session:
+        with self.books.database.reading() as session:
             version = model_in_force(session)
             ground = loaded(book_of(session), version, self.books._places(session))
             held = promises_held(session, ground, set())

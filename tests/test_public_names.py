@@ -26,6 +26,7 @@ NAMES = [
     "Instability",
     "InvalidationDisplay",
     "LSSVMClassifier",
+    "Ledger",
     "NTKRegressor",
     "NystroemNTK",
     "Scan",

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import holdfast as hf
 from desk import settings_for
 from holdfast.ledger.chain import BEGINNING, canonical, digest
-from holdfast.ledger.store import Store
+from holdfast.ledger.database import Database
 from holdfast.ledger.tables import REVISIONS, Base
 
 HERE = Path(__file__).parent
@@ -93,7 +93,7 @@ def test_states_and_values_follow_from_the_log(desk, change, fault):
 
 
 def test_the_log_is_append_only(any_desk):
-    engine = any_desk.books.store._engine
+    engine = any_desk.books.database._engine
     for statement in ("UPDATE log SET event = 'x'", "DELETE FROM log"):
         with (
             engine.connect() as connection,
@@ -107,7 +107,7 @@ def test_no_name_is_in_the_log(any_desk):
     name = desk.breaker()
     desk.books.honour([desk.books.receive([name])[0].id])
     people = set(desk.promises()["name"].dropna()) | {name}
-    with desk.books.store.reading() as session:
+    with desk.books.database.reading() as session:
         text = str(session.execute(sqlalchemy.text("SELECT * FROM log")).all())
     assert [each for each in people if each in text] == []
 
@@ -191,7 +191,7 @@ def test_a_changed_export_is_refused(desk, tmp_path, part):
 
 
 def test_migrations_end_at_the_tables(any_desk):
-    with any_desk.books.store._engine.connect() as connection:
+    with any_desk.books.database._engine.connect() as connection:
         context = MigrationContext.configure(connection)
         assert context.get_current_revision() == REVISIONS[-1]
         assert compare_metadata(context, Base.metadata) == []
@@ -216,7 +216,7 @@ def test_filled_books_of_every_version_are_brought_up_to_date(tmp_path, version)
         "the table in force is missing",
         "the model in force is missing",
     ]
-    with books.store._engine.connect() as connection:
+    with books.database._engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
     books.close()
 
@@ -264,7 +264,7 @@ def test_somebody_else_writes(any_desk):
     other = desk.another("desk 2", wait=0.2)
     name = desk.holder(inside=True)
     with (
-        desk.books.store.writing(),
+        desk.books.database.writing(),
         pytest.raises(hf.HoldfastError, match="being written by somebody else"),
     ):
         other.receive([name])
@@ -274,7 +274,7 @@ def test_somebody_else_writes(any_desk):
 
 def test_a_look_while_somebody_writes(any_desk):
     other = any_desk.another("desk 2", wait=0.2)
-    with any_desk.books.store.writing() as session:
+    with any_desk.books.database.writing() as session:
         session.execute(sqlalchemy.text("UPDATE promises SET reason = 'x'"))
         assert other.status().promises == any_desk.books.status().promises
     other.close()
@@ -369,7 +369,7 @@ def test_what_is_open_to_whom(desk):
 
 
 def test_sqlite_is_set_up_as_said(desk):
-    with desk.books.store._engine.connect() as connection:
+    with desk.books.database._engine.connect() as connection:
         pragma = connection.connection.driver_connection
         asked = ("journal_mode", "foreign_keys", "secure_delete", "synchronous")
         found = [pragma.execute(f"PRAGMA {name}").fetchone()[0] for name in asked]
@@ -384,5 +384,5 @@ def test_an_address_is_a_path_or_a_url(tmp_path):
         assert books.status().promises == {}
         books.close()
     assert {path.name for path in tmp_path.glob("*.db")} == {"a b?.db", "c.db"}
-    assert Store(tmp_path / "x.db").file == tmp_path / "x.db"
+    assert Database(tmp_path / "x.db").file == tmp_path / "x.db"
     assert len(BEGINNING) == 64

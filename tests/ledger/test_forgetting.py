@@ -110,13 +110,13 @@ def test_nothing_is_left_on_a_server_either(tmp_path, database):
     books = hf.Ledger(database)
     books.create(tmp_path / "held", certify=1)
     books.import_case(settings)
-    with books.store._engine.connect() as connection:
+    with books.database._engine.connect() as connection:
         place = connection.execute(sqlalchemy.text("SHOW data_directory")).scalar()
         oid = "SELECT oid FROM pg_database WHERE datname = current_database()"
         own = Path(place, "base", str(connection.execute(sqlalchemy.text(oid)).scalar()))
 
     def settle():
-        alone = books.store._engine.execution_options(isolation_level="AUTOCOMMIT")
+        alone = books.database._engine.execution_options(isolation_level="AUTOCOMMIT")
         with alone.connect() as connection:
             connection.execute(sqlalchemy.text("CHECKPOINT"))
 
@@ -210,7 +210,7 @@ def killed_and_repeated(made, number, after):
     assert status.requests == {"completed": 1}
     assert status.chores == 0
     assert status.model["rows"] == 159
-    with made.books.store.reading() as session:
+    with made.books.database.reading() as session:
         folder = made.books._places(session).folder
     assert len(list(folder.iterdir())) == 2  # the table and the model in force, nothing else
     made.books.close()

@@ -27,7 +27,7 @@ def honour(desk, *names, books=None):
 
 def scores_now(desk):
     """Live promises with their scores by the model in force, and its target."""
-    with desk.books.store.reading() as session:
+    with desk.books.database.reading() as session:
         version = model_in_force(session)
         ground = loaded(book_of(session), version, desk.books._places(session))
         held = promises_held(session, ground, set())
@@ -208,13 +208,13 @@ def test_certificates_cover_all_erasures_since(desk):
     rng = np.random.default_rng(0)
     names = list(rng.choice(desk.table()["customer"], 6, replace=False))
     for done, name in enumerate(names, 1):
-        with desk.books.store.reading() as session:
+        with desk.books.database.reading() as session:
             left = certified_left(session, model_in_force(session))
         found = honour(desk, name)
         fallen = {found.outcome.held.lines[p].id for p in np.flatnonzero(found.outcome.breaks)}
         assert not [n for n in fallen if left.get(n, 0) >= 1]
         now = desk.promises()
-        with desk.books.store.reading() as session:
+        with desk.books.database.reading() as session:
             after = certified_left(session, model_in_force(session))
         old = now[(now["state"] == "live") & now["mends"].isna()]
         for number, k in old["certified"].items():
@@ -379,5 +379,5 @@ def test_letters_that_do_not_hold_any_more_are_taken_back(desk, monkeypatch):
     left = {path.name for path in (desk.folder / "letters").iterdir()}
     assert f"letter-{texts[0].number:05d}.html" not in left
     assert len(left) == len(pages) - 2
-    with desk.books.store.reading() as session:
+    with desk.books.database.reading() as session:
         assert session.get_one(Letter, texts[0].number).content is None

@@ -63,7 +63,7 @@ def run_init(address: str | None, by: str | None, files: Path | None, desk: dict
     with _opened(address, by) as books:
         new = books.create(files, **desk)
         what = "a new ledger stands" if new else "the ledger is up to date and stands"
-        _say(f"{what} at {books.store.address}")
+        _say(f"{what} at {books.database.address}")
         if new:
             _say("fill it with: holdfast ledger import audit.toml --recourses issued.csv")
     return 0

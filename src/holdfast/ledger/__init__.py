@@ -24,8 +24,8 @@ from sqlalchemy.orm import Session
 from holdfast.files import Outputs
 from holdfast.ledger import accounts, backup, records
 from holdfast.ledger.chain import Log, now
+from holdfast.ledger.database import WAIT, Database
 from holdfast.ledger.places import Places
-from holdfast.ledger.store import WAIT, Store
 from holdfast.ledger.tables import (
     KEPT,
     LIVE,
@@ -89,16 +89,16 @@ class Ledger:
         wait: float = WAIT,
         clock: Any = now,
     ):
-        self.store = Store(address, wait)
+        self.database = Database(address, wait)
         self.by = by or _somebody()
         self._clock = clock
 
     def __repr__(self) -> str:
-        return f"<Ledger {self.store.address}>"
+        return f"<Ledger {self.database.address}>"
 
     def close(self) -> None:
         """Let go of the database."""
-        self.store.close()
+        self.database.close()
 
     # making and filling
 
@@ -123,25 +123,25 @@ class Ledger:
             least = 0 if name == "certify" else 1
             if desk.get(name) is not None and not least <= int(desk[name]) <= 3650:
                 raise HoldfastError(f"⟦{name}⟧ must be from {least} to 3650, got {desk[name]}")
-        self.store.create()
-        with self.store.writing() as session:
+        self.database.create()
+        with self.database.writing() as session:
             return filling.opened(session, self._folder(files), desk, self.by)
 
     def _folder(self, files: str | Path | None) -> str:
-        if self.store.file is not None and files is None:
-            return f"{self.store.file.stem}.files"
+        if self.database.file is not None and files is None:
+            return f"{self.database.file.stem}.files"
         return str(Path(files or "holdfast.files").absolute())
 
     def _places(self, session: Session) -> Places:
         folder = Path(records.book_of(session).files)
-        beside = Path() if self.store.file is None else self.store.file.parent
+        beside = Path() if self.database.file is None else self.database.file.parent
         return Places(beside / folder)
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[Session, Places]]:
         """The books alone; what somebody killed left behind is tidied up before."""
         self.tidy()
-        with self.store.writing() as session:
+        with self.database.writing() as session:
             places = self._places(session)
             places.sweep(_files_named(session))
             yield session, places
@@ -153,7 +153,7 @@ class Ledger:
         """The table, the model and the promises of a case; with a filled ledger, more promises."""
         from holdfast.ledger import filling
 
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             records.book_of(session)
         case = filling.case_to_fill(settings, progress, remark)
         with self._writing() as (session, places):
@@ -218,20 +218,20 @@ class Ledger:
 
     # how things stand
 
-    def status(self, today: datetime.date | None = None, most: int = 20) -> accounts.Standing:
+    def status(self, today: datetime.date | None = None, most: int = 20) -> accounts.Status:
         """Promises by state, requests by due date, what is left of the certificates."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             return accounts.standing(session, today or self.today(), most)
 
-    def verify(self, head: str | None = None) -> accounts.Verdict:
+    def verify(self, head: str | None = None) -> accounts.Verified:
         """Whether the books are as they were written."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             return accounts.verified(session, self._places(session), head)
 
     def log(self, last: int | None = None) -> list[Entry]:
         """The log, oldest line first: all of it, or its last lines."""
         asked = select(Entry).order_by(Entry.id.desc()).limit(last)
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             return list(session.execute(asked).scalars())[::-1]
 
     # promises
@@ -321,7 +321,7 @@ class Ledger:
         from holdfast.cases.books import settings_on
         from holdfast.cases.files import ids_in
 
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             kept = records.book_of(session).settings
             records.model_in_force(session)
         return ids_in(path, settings_on(kept, Path(path), Path()))
@@ -356,7 +356,7 @@ class Ledger:
 
     def requests(self, open_only: bool = False) -> list[Request]:
         """All requests, or those that are open, by due date."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             asked = select(Request).order_by(Request.due, Request.id)
             if open_only:
                 asked = asked.where(Request.state.in_(OPEN))
@@ -368,7 +368,7 @@ class Ledger:
         """What honouring some requests would do; nothing is written."""
         from holdfast.ledger import erasing
 
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             return erasing.previewed(session, self._places(session), numbers, trust, start)
 
     def honour(
@@ -435,7 +435,7 @@ class Ledger:
 
     def tidy(self) -> bool:
         """Do what was decided and is not done yet; whether nothing is left."""
-        with self.store.reading() as session:
+        with self.database.reading() as session:
             book = session.execute(select(Book)).scalar_one_or_none()
             chores = list(session.execute(select(Chore).order_by(Chore.id)).scalars())
             if book is None or not chores:
@@ -443,11 +443,11 @@ class Ledger:
             places = self._places(session)
         done = [chore.id for chore in chores if chore.what != "wipe" and self._done(chore, places)]
         if done:
-            with self.store.writing() as session:
+            with self.database.writing() as session:
                 session.execute(delete(Chore).where(Chore.id.in_(done)))
         wipes = [chore.id for chore in chores if chore.what == "wipe"]
-        if wipes and self.store.wipe():
-            with self.store.writing() as session:
+        if wipes and self.database.wipe():
+            with self.database.writing() as session:
                 session.execute(delete(Chore).where(Chore.id.in_(wipes)))
             done += wipes
         return len(done) == len(chores)
@@ -473,7 +473,7 @@ class Ledger:
         if not path.exists():  # moved away: nobody here can reach it
             return True
         try:
-            with self.store.reading() as session, Outputs() as out:
+            with self.database.reading() as session, Outputs() as out:
                 backup.exported(session, places, path, out)
         except HoldfastError:
             return False

@@ -32,7 +32,7 @@ from holdfast.ledger.tables import (
 
 
 @dataclass
-class Standing:
+class Status:
     """How things stand.
 
     Attributes
@@ -59,7 +59,7 @@ class Standing:
     chores: int
 
 
-def standing(session: Session, today: datetime.date, most: int = 20) -> Standing:
+def standing(session: Session, today: datetime.date, most: int = 20) -> Status:
     """How things stand on a day."""
     states = pairs(session, select(Promise.state, func.count()).group_by(Promise.state))
     asked = pairs(session, select(Request.state, func.count()).group_by(Request.state))
@@ -79,7 +79,7 @@ def standing(session: Session, today: datetime.date, most: int = 20) -> Standing
             Letter.told.is_(None), Letter.content.is_not(None)
         )
     ).one()
-    return Standing(
+    return Status(
         {state: states.get(state, 0) for state in PROMISE_STATES if states.get(state)},
         overdue,
         asked,
@@ -117,7 +117,7 @@ def _about(version: ModelVersion) -> dict[str, Any]:
 
 
 @dataclass
-class Verdict:
+class Verified:
     """Whether the books are as they were written; ``faults`` is empty then."""
 
     lines: int
@@ -126,10 +126,10 @@ class Verdict:
     faults: list[str] = field(default_factory=list)
 
 
-def verified(session: Session, places: Places, head: str | None = None) -> Verdict:
+def verified(session: Session, places: Places, head: str | None = None) -> Verified:
     """The chain followed, states replayed from it, values and files held against their hashes."""
     broken, count, last = broken_at(lines(session))
-    found = Verdict(count, last, content_hash(session))
+    found = Verified(count, last, content_hash(session))
     if broken is not None:
         found.faults.append(f"line {broken} of the log does not follow from those before it")
         return found

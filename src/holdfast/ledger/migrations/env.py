@@ -4,9 +4,10 @@ from alembic import context
 
 from holdfast.ledger.tables import Base
 
-context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=Base.metadata,
-    render_as_batch=True,
-)
-context.run_migrations()
+if hasattr(context, "config"):  # else nobody migrates: the module was only looked at
+    context.configure(
+        connection=context.config.attributes["connection"],
+        target_metadata=Base.metadata,
+        render_as_batch=True,
+    )
+    context.run_migrations()

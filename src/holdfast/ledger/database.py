@@ -27,7 +27,7 @@ WAIT = 30.0
 PERSONAL = ("people", "promises", "requests", "letters", "chores", "files")
 
 
-class Store:
+class Database:
     """A database with books in it, read by many and written by one at a time.
 
     Parameters
