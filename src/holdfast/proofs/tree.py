@@ -19,6 +19,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import combinations
+from math import comb
 
 import numpy as np
 
@@ -45,6 +47,9 @@ _LITTLE, _PATIENCE = 0.8, 16
 
 #: sets that are solved for because they may break somebody, beside those the tree leads to
 SUSPECTS = 1_500
+
+#: sets that are few enough to be solved for, all of them, where looks do not decide
+ENUMERATED = 3_000
 
 #: a model that does not exist: no optimum, no unique fit
 _NONE = (ValueError, ArithmeticError, np.linalg.LinAlgError, HoldfastError)
@@ -114,10 +119,22 @@ class Tree:
             self._undecided: set[int] = set()
             self._afar = AFAR
             self._explore((), k, some, {})
+            if self._undecided and comb(self._able.size, k) <= ENUMERATED:
+                self._enumerate(k)
             for j in some.tolist():
                 if j not in self._undecided and claims.attacked[j] > k:
                     claims.certified[j] = k
         self._attack(budget)
+
+    def _enumerate(self, k: int) -> None:
+        """All sets of ``k``, for those that are still open: where sets are few that is a proof."""
+        some, self._undecided = np.array(sorted(self._undecided), dtype=np.intp), set()
+        for gone in combinations(self._able.tolist(), k):
+            some = self._open(some)
+            if not some.size or time.monotonic() > self._deadline:
+                self._give_up(some)
+                return
+            self._arrive(gone, some)
 
     def _over(self) -> bool:
         return self._left <= 0 or time.monotonic() > self._deadline
