@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from holdfast.algebra.box_loops import candidates, reach
 from holdfast.algebra.boxes import Boxes
-from holdfast.algebra.deletions import Deletions
+from holdfast.algebra.deletions import Deletions, LowRankDeletions
 from holdfast.algebra.executors import Threads
 from holdfast.algebra.rows import Array, Mask, Positions, take
 from holdfast.algebra.sweeps import SMALL
 from holdfast.algebra.threads import cores
 from holdfast.algebra.units import Units
 from holdfast.models.erasable import ErasableModel
+from holdfast.proofs.pairs import Among
 
 #: rows kept per recourse; entries of a tile of C
 KEPT, _TILE = 128, 1 << 20
 #: recourses by which it is judged how many deletions are worth asking about
 _SAMPLE = 24
+#: points without some rows that are kept at a time
+_POINTS = 24
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,7 @@ class Candidates:
 
     def __init__(self, deletions: Deletions, found: Boxes, missed: Missed, limit: int):
         self.deletions, self.missed = deletions, missed
+        self._among: dict[tuple[int, ...], Among] = {}
         n, q = deletions.rows.n, int(np.prod(deletions.shape))
         kept = min(max(KEPT, 2 * limit), n)
         self.values, self.places = np.zeros((q, kept)), np.zeros((q, kept), np.int64)
@@ -245,6 +249,22 @@ class Candidates:
                 reach(*parts, found.low[k], found.high[k], charges, k - 1, fewer)
             out = np.maximum(out, fewer + self.cluster_gains[k].sum(axis=0))
         return np.where(self.cap < k, np.inf, out)
+
+    def among(self, gone: Positions, found: Boxes) -> tuple[Positions, Among | None]:
+        """Rows that may go, outside of all groups, and what they can do without some others."""
+        given = self.deletions
+        able = given.deletable.copy()
+        for cluster in found.clusters:
+            able[cluster.rows] = False
+        rows = np.flatnonzero(able)
+        if given.row_lengths is None or given.outside is not None:  # rows that are no vectors here
+            return rows, None
+        key = tuple(gone.tolist())
+        if key not in self._among:
+            if len(self._among) >= _POINTS:
+                self._among.clear()
+            self._among[key] = Among(cast(LowRankDeletions, given), gone, rows)
+        return rows, self._among[key]
 
     def others(self, j: int, k: int, whole: bool) -> float:
         """What a row can do to one recourse that is not on its list; ``whole``: all rows are."""

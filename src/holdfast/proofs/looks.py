@@ -10,6 +10,7 @@ import numpy as np
 
 from holdfast.algebra.rows import Array, Positions
 from holdfast.algebra.unit_loops import branch_units, within_levels
+from holdfast.proofs.pairs import paired_gains
 from holdfast.proofs.points import Point
 from holdfast.proofs.remainder import Ladder, charges
 from holdfast.proofs.sets import Sets, largest_sum, rows_of
@@ -223,6 +224,10 @@ class Look:
         self._rooms = node.rooms(some)
         self._c = node.point.functionals(some, rows)
         self._gains = sets.gains(sets.candidates.scale(self._c.T).T)
+        if own and sets.candidates.single and sets.k > 1 and self._rooms[0] >= 0:
+            shared = paired_gains(sets, node.point.score(int(some[0])), float(self._rooms[0]))
+            if largest_sum(shared, sets.k) < largest_sum(self._gains[0], sets.k):
+                self._gains = shared[None]
         self._more = node.asked.charged(node.asked.k, some, units)
         shape = self._gains.shape
         self.decided = np.ones(shape[0], dtype=bool)

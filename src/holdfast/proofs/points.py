@@ -28,6 +28,9 @@ class Point(Protocol):
     def functionals(self, some: Positions, rows: Positions) -> Array:
         """``c`` of some recourses, (recourses, rows)."""
 
+    def score(self, j: int) -> Array:
+        """A recourse's score as a functional of whitened parameters, (p,)."""
+
     def drops(self) -> Array:
         """What those that are gone took off the scores, (q,)."""
 
@@ -116,6 +119,10 @@ class LinearPoint:
         found: Array = self._queries[some] @ self._U[rows].T
         return found
 
+    def score(self, j: int) -> Array:
+        found: Array = self._queries[j]
+        return found
+
     def drops(self) -> Array:
         return self._drops
 
@@ -157,6 +164,10 @@ class SmoothPoint:
 
     def functionals(self, some: Positions, rows: Positions) -> Array:
         found: Array = self._queries[some] @ self.at.U[rows].T
+        return found
+
+    def score(self, j: int) -> Array:
+        found: Array = self._queries[j]
         return found
 
     def drops(self) -> Array:

@@ -88,6 +88,8 @@ class Refined:
     def _decide(self, k: int, nodes: int) -> tuple[int, tuple[int, ...]]:
         """0: no set of ``k`` rows breaks it; 1: one does; 2: not known."""
         verdict, rows = self._without_groups(k, nodes)
+        if verdict == 2 and nodes == NODES:
+            verdict, rows = self._by_pairs(k, np.zeros(0, dtype=np.intp), 0.0, 0.0)
         if verdict == 1 or not self.boxes.clusters:
             return verdict, rows
         verdicts = [verdict]
@@ -136,6 +138,13 @@ class Refined:
                 return 1, tuple(cluster.rows[cluster.parts[t]].tolist())
             if left[t] == 0:
                 return 2, ()
+            if nodes == NODES:
+                gone = cluster.rows[cluster.parts[t]]
+                verdict, found = self._by_pairs(k, gone, float(base[t]), others)
+                if verdict == 1:
+                    return verdict, found
+                if verdict == 0:
+                    continue
             if ceiling[t] + sums[t, left[t] - 1] + base[t] + others > threshold:
                 if self.whole:
                     return 2, ()
@@ -166,6 +175,29 @@ class Refined:
             if verdict == 2:
                 return 2, ()
         return 0, ()
+
+    def _by_pairs(
+        self, k: int, gone: Positions, base: float, others: float
+    ) -> tuple[int, tuple[int, ...]]:
+        """The same for sets of some rows of a group and of rows outside of all groups.
+
+        ``base`` is what those gone do alone, ``others`` what may come on top beside.
+        """
+        candidates, among = self.lists.among(gone, self.boxes)
+        if among is None:
+            return 2, ()
+        charged = self.lists.missed.of(k, slice(self.j, self.j + 1), candidates)
+        charge = charged[0] if len(charged) else np.zeros(candidates.size)
+        room = self.proof[k] - base - others
+        left = among.left(self.j, k - gone.size, room, charge)
+        if left is None:
+            return 0, ()
+        if left.size > CORE:
+            return 2, ()
+        verdict, rows = among.branch(
+            self.j, left, k - gone.size, self.margin + self.error - base, room, charge[left], NODES
+        )
+        return verdict, tuple([*gone.tolist(), *candidates[rows].tolist()])
 
     def _without_groups(self, k: int, nodes: int) -> tuple[int, tuple[int, ...]]:
         alive, complete = self._survivors(k)
