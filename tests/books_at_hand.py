@@ -87,7 +87,7 @@ def server_desk(database, template, tmp_path):
     """A desk with books on PostgreSQL."""
     shutil.copytree(template, tmp_path / "desk")
     os.remove(tmp_path / "desk" / "books.db")
-    shutil.rmtree(tmp_path / "desk" / "books.files")
+    shutil.rmtree(tmp_path / "desk" / "books.db.files")
     books = hf.Ledger(database, by="desk 1")
     books.create(tmp_path / "desk" / "held", certify=3, sender="Example Bank")
     books.import_case(settings_for(tmp_path / "desk"))

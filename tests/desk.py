@@ -31,6 +31,7 @@ def files_of_a_lender(folder: Path, n: int = 160) -> None:
     """Training rows, people who applied later and were never in it, promises to both."""
     table = loans(n=n + 40).drop(columns="repaid")
     table["merit"] = table["merit"].round(2)
+    table["income"] = table["income"].fillna(table["income"].median())
     train, later = table.iloc[:n], table.iloc[n:].drop(columns="merit")
     later = later.assign(customer=[f"X-{i:03d}" for i in range(len(later))])
     train.to_csv(folder / "train.csv", index=False)
@@ -121,7 +122,7 @@ class Desk:
         with self.books.database.reading() as session:
             version = model_in_force(session)
             ground = loaded(book_of(session), version, self.books._places(session))
-            held = promises_held(session, ground, set())
+            held = promises_held(session, ground, set(), self.books.today())
         drops = ground.model.deletions(held.points).single_effects()
         margins = ground.model.scores(held.points) - ground.target
         counts = (np.asarray(drops) > margins[:, None]).sum(axis=0)

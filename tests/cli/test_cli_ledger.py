@@ -76,7 +76,7 @@ def test_a_fortnight(folder, capsys):
 
 
 def test_from_nothing(folder, capsys):
-    for name in ("books.db", "books.files"):
+    for name in ("books.db", "books.db.files"):
         shutil.rmtree(folder / name) if name.endswith("files") else os.remove(folder / name)
     assert "there is no ledger at 'books.db'" in said(capsys, "ledger", "status", code=2)
     assert "a new ledger stands at books.db" in said(capsys, "ledger", "init", "--certify", 0)

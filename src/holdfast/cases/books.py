@@ -86,6 +86,7 @@ def _read_back(
 ) -> Written:
     """Promises of a file, those that have expired or do not hold among them."""
     folk = people.X[~belongs_to(people, train, gone)]
+    today = settings.as_of or datetime.date.today()
     table, what = issued_table(settings, folk)
     ids = [as_text(name) for name in table[settings.id]]
     known = set(folk.index)
@@ -107,13 +108,18 @@ def _read_back(
     theirs = folk.loc[ids]
     cells = like(cells.set_axis(theirs.index, axis=0), folk, what)
     remarks.add(f"{len(ids):,} promises are read from {what}.")
+    issued, expires = _days(table, "issued", what), _days(table, "expires", what)
+    for name, given, end in zip(ids, issued, expires, strict=True):
+        if given is not None and (given > today or (end is not None and end < given)):
+            wrong = "in the future" if given > today else f"after it expires ({end})"
+            raise HoldfastError(f"{what}: the promise to {name!r} is issued {given}, {wrong}")
     return Written(
         ids,
         _names(theirs.index, people, train),
         theirs,
         like(filled(theirs, cells), folk, what),
-        _days(table, "issued", what),
-        _days(table, "expires", what),
+        issued,
+        expires,
     )
 
 
@@ -131,6 +137,13 @@ def _names(index: pd.Index, people: Table, train: Table) -> list[str]:
     known = dict(zip(map(as_text, train.X.index), subjects, strict=True))
     if people.subjects is not None:
         known.update(zip(map(as_text, people.X.index), people.subjects, strict=True))
+    inside = set(map(as_text, subjects))
+    for name in map(as_text, index):
+        if name not in known and name in inside:
+            raise HoldfastError(
+                f"{name!r} is the id of somebody with a promise and the name of another person in "
+                "the training table: an erasure could not tell them apart. Nothing was imported"
+            )
     return [as_text(known.get(as_text(name), as_text(name))) for name in index]
 
 

@@ -19,7 +19,7 @@ from holdfast.inert import one_line
 from holdfast.ledger import DEFAULT, Ledger
 from holdfast.ledger.backup import is_backup
 from holdfast.ledger.opendsr import status
-from holdfast.ledger.tables import COMPLETED, Request
+from holdfast.ledger.tables import COMPLETED, UNKNOWN, Request
 
 if TYPE_CHECKING:
     from holdfast.ledger.erasing import Erasure
@@ -245,7 +245,7 @@ def run_model(
     )
     _show_broken(found.outcome)
     _say_letters(found.outcome)
-    return 0
+    return _left_over(found.outcome.left_over)
 
 
 def run_add(
@@ -274,7 +274,15 @@ def _wanted(books: Ledger, numbers: list[int], everybody: bool) -> list[int]:
         raise HoldfastError("name requests by number, or say ⟦all⟧, not both")
     if not everybody and not numbers:
         raise HoldfastError("which requests? Name their numbers, or say ⟦all⟧")
-    found = [each.id for each in books.requests(open_only=True)] if everybody else numbers
+    found = numbers
+    if everybody:
+        open_now = books.requests(open_only=True)
+        found = [each.id for each in open_now if each.reason != UNKNOWN]
+        if len(found) < len(open_now):
+            screen.note(
+                f"{_count(len(open_now) - len(found), 'request')} of people nobody knows left out: "
+                "check their ids, or refuse them"
+            )
     if not found:
         raise HoldfastError("no request is open: nothing was done")
     return found
@@ -309,8 +317,15 @@ def run_honour(
         if found.outcome is not None:
             _say_letters(found.outcome)
         for path in found.elsewhere:
-            _say(f"still there, and not the ledger's to change: {path}")
-    return 0
+            _say(f"still has them, and is not the ledger's to change: {path}")
+    return _left_over(found.left_over)
+
+
+def _left_over(paths: list[str]) -> int:
+    """1 where something of somebody erased could not be removed yet."""
+    for path in paths:
+        screen.finding(f"done, but {path} could not be tidied up yet: the next command tries again")
+    return 1 if paths else 0
 
 
 def _told(found: Erasure) -> dict[str, Any]:
@@ -467,6 +482,8 @@ def run_letters(
     """Letters written, or told."""
     if (out is None) == (not told):
         raise HoldfastError("say where letters go with ⟦out⟧, or that they were sent with ⟦told⟧")
+    if only and not told:
+        raise HoldfastError("⟦letter⟧ goes with ⟦told⟧: all letters that are due are written")
     with _opened(address, by) as books:
         if out is None:
             _say(f"{_people(books.letters_sent(only))} told")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import getpass
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,15 +22,17 @@ except ModuleNotFoundError:
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from holdfast.files import Outputs
+from holdfast.files import Outputs, sweep, writable, writable_folder
 from holdfast.ledger import accounts, backup, records
 from holdfast.ledger.chain import Log, now
 from holdfast.ledger.database import WAIT, Database
 from holdfast.ledger.places import Places
+from holdfast.ledger.records import refuse_no_text
 from holdfast.ledger.tables import (
     KEPT,
     LIVE,
     OPEN,
+    WIPE,
     WITHDRAWN,
     Book,
     Chore,
@@ -90,6 +93,7 @@ class Ledger:
         clock: Any = now,
     ):
         self.database = Database(address, wait)
+        refuse_no_text(by, "⟦by⟧")
         self.by = by or _somebody()
         self._clock = clock
 
@@ -123,19 +127,33 @@ class Ledger:
             least = 0 if name == "certify" else 1
             if desk.get(name) is not None and not least <= int(desk[name]) <= 3650:
                 raise HoldfastError(f"⟦{name}⟧ must be from {least} to 3650, got {desk[name]}")
+        for name in ("language", "sender"):
+            refuse_no_text(desk.get(name), f"⟦{name}⟧")
+        if files is not None:
+            writable_folder(files)
         self.database.create()
         with self.database.writing() as session:
-            return filling.opened(session, self._folder(files), desk, self.by)
+            new = filling.opened(session, self._folder(files), desk, self.by)
+            book = records.book_of(session)
+            if files is not None and not new:
+                book.files = self._folder(files)
+            places = self._places(session)
+            places.adopt() if files is not None and not new else places.refuse_others()
+            places.create()
+        return new
 
     def _folder(self, files: str | Path | None) -> str:
         if self.database.file is not None and files is None:
-            return f"{self.database.file.stem}.files"
+            return f"{self.database.file.name}.files"
         return str(Path(files or "holdfast.files").absolute())
 
     def _places(self, session: Session) -> Places:
+        file = self.database.file
         folder = Path(records.book_of(session).files)
-        beside = Path() if self.database.file is None else self.database.file.parent
-        return Places(beside / folder)
+        if file is None:
+            return Places(folder, self.database.address)
+        folder = file.parent / folder  # both may be moved together
+        return Places(folder, os.path.relpath(file, folder.parent))
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[Session, Places]]:
@@ -143,6 +161,7 @@ class Ledger:
         self.tidy()
         with self.database.writing() as session:
             places = self._places(session)
+            places.refuse_others()
             places.sweep(_files_named(session))
             yield session, places
             session.flush()
@@ -155,6 +174,9 @@ class Ledger:
 
         with self.database.reading() as session:
             records.book_of(session)
+            target = filling.target_in_force(session)
+        if target is not None and settings.target is None and settings.target_probability is None:
+            settings = settings.model_copy(update={"target": target})
         case = filling.case_to_fill(settings, progress, remark)
         with self._writing() as (session, places):
             return filling.filled(session, places, settings, case, self.by, self._clock())
@@ -169,12 +191,20 @@ class Ledger:
 
         The file is on record: once somebody is erased it is made anew.
         """
-        from holdfast.ledger import filling
+        from holdfast.ledger import erasing, filling
 
-        with self._writing() as (session, places), Outputs() as out:
-            found = backup.exported(session, places, Path(path), out)
-            filling.know(session, "export", path, Log(session, self.by, self._clock()).at)
-        return found
+        place = writable(path)
+        if place.exists() and not backup.is_backup(place):
+            raise HoldfastError(
+                f"{str(path)!r} exists already and is no export: name another file. Nothing was "
+                "written"
+            )
+        with self._writing() as (session, places):  # on record before it stands there
+            if place.absolute().parent == places.folder.absolute():
+                raise HoldfastError(f"{str(path)!r} would stand among the ledger's own files")
+            filling.know(session, erasing.EXPORT, path, Log(session, self.by, self._clock()).at)
+        with self.database.writing() as session, Outputs() as out:
+            return backup.exported(session, places, place, out)
 
     def replace_model(
         self,
@@ -206,7 +236,7 @@ class Ledger:
                 allow_pickle=allow_pickle,
                 at=self._clock(),
             )
-        self.tidy()
+        found.outcome.left_over = self.tidy()
         return found
 
     def certify(self) -> int:
@@ -238,6 +268,9 @@ class Ledger:
 
     def mark(self, ids: Sequence[str], state: str, reason: str = "") -> int:
         """Promises that were kept, or withdrawn, by whose they are; how many."""
+        from holdfast.ledger import erasing
+
+        refuse_no_text(reason, "the reason")
         if state not in (KEPT, WITHDRAWN):
             raise HoldfastError(f"promises are marked {KEPT!r} or {WITHDRAWN!r}, not {state!r}")
         with self._writing() as (session, _):
@@ -256,7 +289,9 @@ class Ledger:
                     raise HoldfastError(f"{name!r} holds no live promise: nothing was done")
                 moved += lines
             records.move(session, log, moved, state, reason)
+            erasing.settle(session, log, [number for number, _ in moved])
             log.write()
+        self.tidy()
         return len(moved)
 
     def forget(self, ids: Sequence[str] = ()) -> tuple[int, list[str]]:
@@ -276,7 +311,9 @@ class Ledger:
             if ids:
                 emptied = self._forget(session, places, log, ids)
             files = [
-                f.path for f in session.execute(select(KnownFile)).scalars() if f.role != "source"
+                f.path
+                for f in session.execute(select(KnownFile)).scalars()
+                if f.role not in (erasing.SOURCE, erasing.OUTDATED)
             ]
             erasing.leave_chores(session, purge=True)
             log.add("purged", files=len(files))
@@ -369,7 +406,8 @@ class Ledger:
         from holdfast.ledger import erasing
 
         with self.database.reading() as session:
-            return erasing.previewed(session, self._places(session), numbers, trust, start)
+            places = self._places(session)
+            return erasing.previewed(session, places, numbers, trust, start, self._clock())
 
     def honour(
         self, numbers: Sequence[int], *, trust: Sequence[str] = (), start: str = "fitted"
@@ -382,7 +420,7 @@ class Ledger:
 
         with self._writing() as (session, places):
             found = erasing.honoured(session, places, numbers, self.by, trust, start, self._clock())
-        self.tidy()
+        found.left_over = self.tidy()
         return found
 
     def refuse(self, number: int, reason: str) -> Request:
@@ -412,14 +450,19 @@ class Ledger:
         """Letters to everybody who has to be told something."""
         from holdfast.ledger import letters
 
-        with self._writing() as (session, _), Outputs() as out:
+        own = None if templates is None else Path(templates)
+        with self._writing() as (session, _):
+            log = Log(session, self.by, self._clock())
+            if not letters.announced(session, log, Path(folder), own, pdf):
+                return []
+        with self.database.writing() as session, Outputs() as out:
             return letters.written(
                 session,
                 Path(folder),
                 self.by,
                 out,
                 language=language,
-                templates=None if templates is None else Path(templates),
+                templates=own,
                 pdf=pdf,
                 at=self._clock(),
             )
@@ -433,30 +476,39 @@ class Ledger:
 
     # tidying up
 
-    def tidy(self) -> bool:
-        """Do what was decided and is not done yet; whether nothing is left."""
-        with self.database.reading() as session:
-            book = session.execute(select(Book)).scalar_one_or_none()
-            chores = list(session.execute(select(Chore).order_by(Chore.id)).scalars())
-            if book is None or not chores:
-                return True
-            places = self._places(session)
-        done = [chore.id for chore in chores if chore.what != "wipe" and self._done(chore, places)]
-        if done:
+    def tidy(self) -> list[str]:
+        """Do what was decided and is not done yet; what is left, to be tried by whoever is next."""
+        try:
+            with self.database.reading() as session:
+                book = session.execute(select(Book)).scalar_one_or_none()
+                if book is None or session.execute(select(Chore.id).limit(1)).first() is None:
+                    return []
+            with self.database.writing() as session:  # nobody makes files anew meanwhile
+                places, left, wipe = self._places(session), [], False
+                for chore in session.execute(select(Chore).order_by(Chore.id)).scalars().all():
+                    if chore.what == WIPE:
+                        wipe = True
+                    elif self._done(session, chore, places):
+                        session.delete(chore)
+                    else:
+                        left.append(chore.path)
+                for path in session.execute(select(KnownFile.path)).scalars():
+                    sweep(Path(path).parent)  # what somebody who was killed left there
+            if not wipe:
+                return left
+            if not self.database.wipe():
+                return [*left, self.database.address]
             with self.database.writing() as session:
-                session.execute(delete(Chore).where(Chore.id.in_(done)))
-        wipes = [chore.id for chore in chores if chore.what == "wipe"]
-        if wipes and self.database.wipe():
-            with self.database.writing() as session:
-                session.execute(delete(Chore).where(Chore.id.in_(wipes)))
-            done += wipes
-        return len(done) == len(chores)
+                session.execute(delete(Chore).where(Chore.what == WIPE))
+            return left
+        except HoldfastError:  # locked, or no room: what was decided stands
+            return [self.database.address]
 
-    def _done(self, chore: Chore, places: Places) -> bool:
+    def _done(self, session: Session, chore: Chore, places: Places) -> bool:
         """One chore; whether it is done."""
         path = Path(chore.path)
         if chore.what == "export":
-            return self._exported_again(path, places)
+            return self._exported_again(session, path, places)
         place = path if path.is_absolute() else places.path(chore.path)
         try:
             if place.is_dir():
@@ -469,13 +521,13 @@ class Ledger:
             return False
         return True
 
-    def _exported_again(self, path: Path, places: Places) -> bool:
+    def _exported_again(self, session: Session, path: Path, places: Places) -> bool:
         if not path.exists():  # moved away: nobody here can reach it
             return True
         try:
-            with self.database.reading() as session, Outputs() as out:
+            with Outputs() as out:
                 backup.exported(session, places, path, out)
-        except HoldfastError:
+        except (HoldfastError, OSError):
             return False
         return True
 

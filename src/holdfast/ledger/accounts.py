@@ -14,15 +14,18 @@ from sqlalchemy.orm import Session
 from holdfast.files import sha256
 from holdfast.ledger.chain import broken_at, digest, lines, salted
 from holdfast.ledger.places import Places
-from holdfast.ledger.records import book_of, certified_left, pairs
+from holdfast.ledger.records import book_of, certified_left, pairs, promised_values
 from holdfast.ledger.tables import (
+    BROKEN,
     LIVE,
+    MENDED,
     OPEN,
     PROMISE_STATES,
     Book,
     Break,
     Chore,
     Entry,
+    KnownFile,
     Letter,
     ModelVersion,
     Person,
@@ -74,10 +77,15 @@ def standing(session: Session, today: datetime.date, most: int = 20) -> Status:
     ).scalar_one_or_none()
     left = {} if version is None else certified_left(session, version)
     counts = Counter(left.values())
+    holders = (
+        select(func.max(Letter.id).label("last"))
+        .join(Promise, Letter.promise_id == Promise.id)
+        .where(*to_be_told())
+        .group_by(Promise.person_id, Promise.reference)
+        .subquery()
+    )
     letters = session.execute(
-        select(func.count(), func.count(Letter.written)).where(
-            Letter.told.is_(None), Letter.content.is_not(None)
-        )
+        select(func.count(), func.count(Letter.written)).join(holders, Letter.id == holders.c.last)
     ).one()
     return Status(
         {state: states.get(state, 0) for state in PROMISE_STATES if states.get(state)},
@@ -116,6 +124,12 @@ def _about(version: ModelVersion) -> dict[str, Any]:
     }
 
 
+def to_be_told() -> tuple[Any, ...]:
+    """Letters that are due: of promises broken or mended whose holders do not know it yet."""
+    state = Promise.state.in_((BROKEN, MENDED))
+    return Letter.told.is_(None), Letter.content.is_not(None), state
+
+
 @dataclass
 class Verified:
     """Whether the books are as they were written; ``faults`` is empty then."""
@@ -141,6 +155,9 @@ def verified(session: Session, places: Places, head: str | None = None) -> Verif
     found.faults += _promises_against(session, told)
     found.faults += _requests_against(session, told)
     found.faults += _models_against(session, told)
+    found.faults += _people_against(session)
+    if told.settings is not None and told.settings != digest(book_of(session).settings):
+        found.faults.append("the ledger's settings are not what the log says")
     found.faults += _files(session, places)
     return found
 
@@ -152,6 +169,8 @@ class _Told:
     promises: dict[int, dict[str, Any]] = field(default_factory=dict)
     requests: dict[int, dict[str, Any]] = field(default_factory=dict)
     models: dict[int, dict[str, Any]] = field(default_factory=dict)
+    forgotten: set[str] = field(default_factory=set)
+    settings: str | None = None
 
 
 #: which events are about what
@@ -171,16 +190,21 @@ def _replayed(session: Session) -> _Told:
     told = _Told()
     for entry in lines(session):
         noun = _ABOUT.get(entry.event)
+        body = json.loads(entry.body)
+        if entry.event == "forgotten":
+            told.forgotten.add(body["person"])
+        if entry.event in ("opened", "settings"):
+            told.settings = body["settings"]
         if noun is not None:
-            body = json.loads(entry.body)
             getattr(told, f"{noun}s").setdefault(body[noun], {}).update(body)
     return told
 
 
 def _promises_against(session: Session, told: _Told) -> list[str]:
     asked = select(
-        *(Promise.id, Promise.state, Promise.point, Promise.certified),
-        *(Promise.person_id, Person.salt, Person.token),
+        *(Promise.id, Promise.state, Promise.certified, Promise.certified_under),
+        *(Promise.reference, Promise.factual, Promise.point, Promise.target),
+        *(Promise.issued, Promise.expires, Promise.person_id, Person.salt, Person.token),
     ).outerjoin(Person, Promise.person_id == Person.id)
     faults, seen = [], set()
     for line in session.execute(asked.execution_options(yield_per=5000)):
@@ -189,29 +213,52 @@ def _promises_against(session: Session, told: _Told) -> list[str]:
         if log.get("now") != line.state:
             said = log.get("now", "nothing")
             faults.append(f"promise {line.id} is {line.state!r}, and the log says {said!r}")
-        elif line.certified != log["certified"]:
+        elif line.certified != log["certified"] or (
+            line.certified is not None and line.certified_under != log["model"]
+        ):
             faults.append(f"the certificate of promise {line.id} is not what the log says")
-        elif line.person_id is not None and line.token != log["person"]:
+        elif line.token != log["person"] and log["person"] not in told.forgotten:
             faults.append(f"promise {line.id} is somebody else's, by the log")
-        elif line.point is not None and (
-            line.salt is None or salted(line.salt, line.point) != log["values"]
+        elif line.token is not None and (
+            salted(line.salt, promised_values(line._asdict())) != log["values"]
         ):
             faults.append(f"what promise {line.id} promises is not what the log says")
+        elif line.token is None and (line.point, line.factual, line.reference) != (None,) * 3:
+            faults.append(f"promise {line.id} has values of nobody")
     return faults + [f"promise {n} is gone from the books" for n in told.promises.keys() - seen]
 
 
 def _requests_against(session: Session, told: _Told) -> list[str]:
-    asked = select(Request.id, Request.state, Request.due)
-    now = {number: (state, due.isoformat()) for number, state, due in session.execute(asked)}
+    asked = select(
+        *(Request.id, Request.state, Request.due, Request.received, Request.extension),
+        *(Request.reference, Person.token),
+    ).outerjoin(Person, Request.person_id == Person.id)
+    now = {line.id: line for line in session.execute(asked)}
     faults = []
     for number in sorted(told.requests.keys() | now.keys()):
-        log = told.requests.get(number, {})
-        state, due = now.get(number, (None, None))
-        if log.get("now") != state:
+        log, line = told.requests.get(number, {}), now.get(number)
+        state = None if line is None else line.state
+        if line is None or log.get("now") != state:
             faults.append(f"request {number} is {state!r}, and the log says {log.get('now')!r}")
-        elif log["due"] != due:
-            faults.append(f"request {number} is due {due}, and the log says {log['due']}")
+        elif log["due"] != line.due.isoformat():
+            faults.append(f"request {number} is due {line.due}, and the log says {log['due']}")
+        elif line.state in OPEN and line.token != log["person"]:
+            faults.append(f"request {number} is somebody else's, by the log")
+        elif (log["received"], log["reference"], log.get("why")) != (
+            line.received.isoformat(),
+            line.reference,
+            line.extension,
+        ):
+            faults.append(f"request {number} is not as it was received, by the log")
     return faults
+
+
+def _people_against(session: Session) -> list[str]:
+    return [
+        f"person {person.id} has another name than the one their token was made of"
+        for person in session.execute(select(Person)).scalars()
+        if salted(person.salt, person.name) != person.token
+    ]
 
 
 def _models_against(session: Session, told: _Told) -> list[str]:
@@ -248,7 +295,7 @@ def _files(session: Session, places: Places) -> list[str]:
 
 
 #: tables whose content makes the books what they are
-LOGICAL = (ModelVersion, Person, Promise, Request, Break, Letter, Entry)
+LOGICAL = (ModelVersion, Person, Promise, Request, Break, Letter, KnownFile, Entry)
 
 
 def content(session: Session) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Date, insert, select
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from holdfast.archives import checked_zip, member
@@ -86,11 +87,14 @@ def restored(session: Session, places: Places, path: Path) -> str:
                 for name in archive.namelist()
                 if name.startswith("files/")
             }
-    except (zipfile.BadZipFile, json.JSONDecodeError, UnicodeDecodeError, KeyError):
+    except (zipfile.BadZipFile, ValueError, KeyError, RecursionError):
         raise HoldfastError(f"{what} is damaged: it cannot be read back") from None
     if not isinstance(told, dict) or told.get("version") not in REVISIONS:
         raise HoldfastError(f"{what} was exported by another version of Holdfast")
-    _insert(session, told.get("books"), what)
+    try:
+        _insert(session, told.get("books"), what)
+    except (AttributeError, LookupError, TypeError, ValueError, SQLAlchemyError):
+        raise HoldfastError(f"{what} is damaged: it cannot be read back") from None
     names = _place(session, places, files, what)
     faults = verified(session, places).faults
     if faults:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,11 +44,11 @@ class Database:
         self._wait = wait
         self._known = False
         self.file: Path | None = None
-        if self._url.get_backend_name() == "sqlite":
-            self.file = Path(str(self._url.database)).absolute()
-        #: the address as it may be shown: without a password
-        self.address = self._url.render_as_string(hide_password=True)
-        if self.file is not None:
+        url = self._url
+        #: the address as it may be shown: no passwords, wherever they stand
+        self.address = f"postgresql://{url.host or ''}/{url.database or ''}"
+        if url.get_backend_name() == "sqlite":
+            self.file = Path(str(url.database)).resolve()
             self.address = str(address)
         self._engine = self._made()
 
@@ -88,6 +89,12 @@ class Database:
             before = _version(connection)
             connection.rollback()
             _refuse_newer(before, self.address)
+            if before is None and inspect(connection).get_table_names():
+                raise HoldfastError(
+                    f"{self.address!r} is a database of something else: name a new one. Nothing "
+                    "was done"
+                )
+            connection.rollback()
             if self.file is not None:
                 raw: Any = connection.connection.driver_connection
                 raw.execute("PRAGMA journal_mode = WAL")
@@ -135,18 +142,14 @@ class Database:
                     alone.execute(text(f"SET lock_timeout = {int(1000 * self._wait)}"))
                     for name in PERSONAL:
                         alone.execute(text(f"VACUUM FULL {name}"))
-                except DBAPIError as failure:
-                    if "lock timeout" not in str(failure.orig):
-                        raise
+                except DBAPIError:  # somebody reads, or there is no room: another time
                     return False
                 return True
             raw: Any = connection.connection.driver_connection
             try:
                 raw.execute("VACUUM")
                 busy, *_ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            except sqlite3.OperationalError as failure:
-                if "locked" not in str(failure):
-                    raise
+            except sqlite3.OperationalError:  # somebody reads, or there is no room: another time
                 return False
             return not busy
 
@@ -206,6 +209,11 @@ class Database:
 def _read(address: str) -> Any:
     """The address of a database; a plain path is one of SQLite's files."""
     if "://" not in address:
+        if re.match(r"(sqlite|postgres(ql)?)(\+\w+)?:", address, re.IGNORECASE):
+            raise HoldfastError(
+                "the ledger's address cannot be read: two slashes follow the colon, as in "
+                "postgresql+psycopg://user@host/name"
+            )
         return make_url("sqlite://").set(database=address)
     try:
         url = make_url(address)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sqlalchemy import bindparam, delete, insert, select, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from holdfast.cases.modelfile import save_model
 from holdfast.cases.remaining import write_without
 from holdfast.errors import HoldfastError
-from holdfast.ledger.chain import Log, salted
+from holdfast.ledger.chain import Log, now, salted
 from holdfast.ledger.ground import Ground, loaded
 from holdfast.ledger.judging import Mend, Outcome, judged_again, promises_held, scores_of
 from holdfast.ledger.places import Places
@@ -28,6 +28,8 @@ from holdfast.ledger.records import (
     move,
     move_request,
     next_id,
+    promised_values,
+    request_of,
 )
 from holdfast.ledger.tables import (
     BROKEN,
@@ -35,6 +37,7 @@ from holdfast.ledger.tables import (
     LIVE,
     MENDED,
     OPEN,
+    WIPE,
     WITHDRAWN,
     Break,
     Chore,
@@ -48,6 +51,12 @@ from holdfast.ledger.tables import (
 
 #: files outside the books that have people in them: removed, or made anew, when one is erased
 CASE_FILE, LETTERS, EXPORT = "case file", "letters", "export"
+
+#: files the books were filled from, and those of them in which somebody is who was erased since
+SOURCE, OUTDATED = "source", "outdated source"
+
+#: files in which an id stands as it is
+PLAIN = (".csv", ".txt", ".tsv")
 
 #: the list of letters in a folder of them
 SUMMARY = "summary.html"
@@ -71,7 +80,8 @@ class Erasure:
     own_promises : how many promises of theirs end
     outcome : what it does to the promises of others; ``None`` where the model stays
     left : certified erasures left afterwards, by promise in force: number, how many
-    elsewhere : files the ledger was filled from, which it does not touch
+    elsewhere : files the ledger was filled from that still have them, which it does not touch
+    left_over : what could not be tidied up yet
     """
 
     requests: list[int]
@@ -82,6 +92,7 @@ class Erasure:
     outcome: Outcome | None
     left: dict[int, int]
     elsewhere: list[str]
+    left_over: list[str] = field(default_factory=list)
 
 
 def _asked(session: Session, numbers: Sequence[int]) -> tuple[list[Request], dict[int, str]]:
@@ -89,9 +100,7 @@ def _asked(session: Session, numbers: Sequence[int]) -> tuple[list[Request], dic
     found: list[Request] = []
     before: dict[int, str] = {}
     for number in dict.fromkeys(numbers):
-        request = session.get(Request, number)
-        if request is None:
-            raise HoldfastError(f"there is no request {number}: nothing was done")
+        request = request_of(session, number)
         if request.state == COMPLETED:
             before[number] = request.since[:10]
         elif request.state not in OPEN:
@@ -122,6 +131,7 @@ def _planned(
     trust: Sequence[str],
     ahead: int | None,
     start: str,
+    day: datetime.date,
 ) -> _Plan | Erasure:
     """Everything worked out, and nothing written."""
     requests, done = _asked(session, numbers)
@@ -151,7 +161,7 @@ def _planned(
     outcome = None
     units = len(inside)
     if rows.size:
-        held = promises_held(session, ground, {person.id for person in people})
+        held = promises_held(session, ground, {person.id for person in people}, day)
         updated = ground.model.without(rows, start=start)
         looks = book.settings["certify"] if ahead is None else ahead
         before = scores_of(ground.model, held)
@@ -168,26 +178,38 @@ def _planned(
         units,
         len(own),
         outcome,
-        _left(session, version, units, outcome),
-        [
-            path
-            for (path,) in session.execute(
-                select(KnownFile.path).where(KnownFile.role == "source").order_by(KnownFile.path)
-            )
-            if Path(path).exists()
-        ],
+        _left(session, version, units, outcome, [person.id for person in people]),
+        [known.path for known in _sources_with(session, places, names)],
     )
     return _Plan(ground, requests, people, rows, erasure)
 
 
+def _sources_with(session: Session, places: Places, names: Sequence[str]) -> list[KnownFile]:
+    """Files the ledger was filled from in which somebody of these can still be found."""
+    found = []
+    known = select(KnownFile).where(KnownFile.role.in_((SOURCE, OUTDATED)))
+    for file in session.execute(known.order_by(KnownFile.path)).scalars():
+        place = Path(file.path)
+        if place.parent.absolute() == places.folder.absolute() or not place.is_file():
+            continue
+        data = place.read_bytes()
+        if place.suffix.lower() not in PLAIN or any(name.encode() in data for name in names):
+            found.append(file)
+    return found
+
+
 def _left(
-    session: Session, version: ModelVersion, more: int, outcome: Outcome | None
+    session: Session,
+    version: ModelVersion,
+    more: int,
+    outcome: Outcome | None,
+    without: Sequence[int],
 ) -> dict[int, int]:
     """Certified erasures left for every live promise that stays, after so many more."""
     gone: set[int] = set()
     if outcome is not None:
         gone = {outcome.held.lines[place].id for place in np.flatnonzero(outcome.breaks).tolist()}
-    left = certified_left(session, version)
+    left = certified_left(session, version, without)
     return {n: k - more for n, k in left.items() if k >= more and n not in gone}
 
 
@@ -197,9 +219,11 @@ def previewed(
     numbers: Sequence[int],
     trust: Sequence[str] = (),
     start: str = "fitted",
+    at: datetime.datetime | None = None,
 ) -> Erasure:
     """What honouring some requests would do; nothing is written."""
-    plan = _planned(session, places, numbers, trust, 0, start)
+    day = (at or now()).astimezone(datetime.UTC).date()
+    plan = _planned(session, places, numbers, trust, 0, start, day)
     return plan if isinstance(plan, Erasure) else plan.erasure
 
 
@@ -213,11 +237,14 @@ def honoured(
     at: datetime.datetime | None = None,
 ) -> Erasure:
     """Some requests honoured, as one change of the books; the files stand, the chores remain."""
-    plan = _planned(session, places, numbers, trust, None, start)
-    if isinstance(plan, Erasure):
-        return plan
     log = Log(session, by, at)
     expire(session, log)
+    plan = _planned(session, places, numbers, trust, None, start, log.day)
+    if isinstance(plan, Erasure):
+        log.write()
+        return plan
+    for file in _sources_with(session, places, [person.name for person in plan.people]):
+        file.role = OUTDATED
     version = model_in_force(session)
     if plan.erasure.outcome is not None:
         version = _new_version(session, places, log, plan)
@@ -228,6 +255,7 @@ def honoured(
         move_request(session, log, request, COMPLETED, "honoured")
         session.execute(delete(Person).where(Person.id == person.id))
     log.add("erasure", requests=plan.erasure.requests, model=version.id)
+    plan.erasure.left = certified_left(session, version)
     leave_chores(session)
     log.write()
     return plan.erasure
@@ -305,13 +333,40 @@ def recorded(
             fresh.append(_anew(number + len(fresh), old, mend, version, log))
             issued(log, fresh[-1], old.token, old.salt)
     if fresh:
-        _keep_factuals(session, fresh)
+        session.execute(insert(Promise), fresh)
     move(session, log, mended, MENDED, "another promise was made")
-    if letters:
-        take_back_pages(session, [held[place].person_id for place in outcome.mends])
+    again = [held[place] for place in np.flatnonzero(outcome.recovers).tolist()]
+    move(session, log, [(line.id, BROKEN) for line in again], LIVE, "it holds again")
+    told = [line.id for line in again] + [line["promise_id"] for line in letters]
+    take_back_pages(session, [line.person_id for line in again])
+    take_back_pages(session, [held[place].person_id for place in outcome.mends])
+    if told:
         untold = delete(Letter).where(Letter.promise_id == bindparam("of"), Letter.told.is_(None))
-        session.connection().execute(untold, [{"of": line["promise_id"]} for line in letters])
+        session.connection().execute(untold, [{"of": number} for number in told])
+    if letters:
         session.execute(insert(Letter), letters)
+
+
+def settle(session: Session, log: Log, promises: Sequence[int]) -> None:
+    """Promises whose place others took, and those were settled before anybody was told.
+
+    There is nothing to tell any more: they end with them, and so do their letters.
+    """
+    people: list[int] = []
+    for number in promises:
+        line = session.get_one(Promise, number)
+        earlier = select(Promise.id, Promise.state).where(
+            Promise.person_id == line.person_id,
+            Promise.reference == line.reference,
+            Promise.state.in_((BROKEN, MENDED)),
+        )
+        found = [(n, state) for n, state in session.execute(earlier)]
+        move(session, log, found, WITHDRAWN, "settled before its holder was told")
+        numbers = [n for n, _ in found]
+        untold = Letter.promise_id.in_(numbers), Letter.told.is_(None)
+        session.execute(update(Letter).where(*untold).values(content=None))
+        people.append(int(str(line.person_id)))
+    take_back_pages(session, people)
 
 
 def _anew(number: int, old: Any, mend: Mend, version: ModelVersion, log: Log) -> dict[str, Any]:
@@ -320,6 +375,7 @@ def _anew(number: int, old: Any, mend: Mend, version: ModelVersion, log: Log) ->
         "id": number,
         "person_id": old.person_id,
         "reference": old.reference,
+        "factual": mend.factual,
         "point": mend.point,
         "model_id": version.id,
         "target": version.target,
@@ -335,15 +391,6 @@ def _anew(number: int, old: Any, mend: Mend, version: ModelVersion, log: Log) ->
     }
 
 
-def _keep_factuals(session: Session, fresh: list[dict[str, Any]]) -> None:
-    """New promises in the books, to people who are as they were."""
-    session.execute(insert(Promise), fresh)
-    old = aliased(Promise)
-    as_was = select(old.factual).where(old.id == Promise.mends).scalar_subquery()
-    new = update(Promise).where(Promise.id >= fresh[0]["id"]).values(factual=as_was)
-    session.execute(new.execution_options(synchronize_session=False))
-
-
 def issued(log: Log, line: dict[str, Any], token: str, salt: str) -> None:
     """A promise made, in the log: by number and by hashes."""
     log.add(
@@ -351,7 +398,7 @@ def issued(log: Log, line: dict[str, Any], token: str, salt: str) -> None:
         promise=line["id"],
         person=token,
         model=line["model_id"],
-        values=salted(salt, line["point"]),
+        values=salted(salt, promised_values(line)),
         certified=line["certified"],
         now=line["state"],
         mends=line["mends"],
@@ -407,5 +454,5 @@ def leave_chores(session: Session, purge: bool = False) -> None:
             session.delete(known)
         elif known.role == EXPORT:
             session.add(Chore(what="export", path=known.path))
-    session.add(Chore(what="wipe", path=""))
+    session.add(Chore(what=WIPE, path=""))
     session.flush()

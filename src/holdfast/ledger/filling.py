@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,12 +24,17 @@ from holdfast.cases.remaining import write_without
 from holdfast.cases.remarks import Remarks
 from holdfast.cases.settings import Settings
 from holdfast.errors import HoldfastError
-from holdfast.ledger.chain import Log, moment, now
+from holdfast.files import sha256
+from holdfast.ledger.chain import Log, digest, moment, now
 from holdfast.ledger.erasing import (
+    CASE_FILE,
+    OUTDATED,
+    SOURCE,
     issued,
     leave_chores,
     put_in_force,
     recorded,
+    settle,
 )
 from holdfast.ledger.ground import Ground, loaded
 from holdfast.ledger.judging import (
@@ -90,12 +96,23 @@ def opened(session: Session, files: str, desk: dict[str, Any], by: str) -> bool:
         at = moment(now())
         session.add(Book(id=1, opened=at, files=files, settings={**DESK, **given}))
     elif given and any(found.settings.get(name) != value for name, value in given.items()):
-        found.settings = {**found.settings, **given}
         log = Log(session, by)
-        log.add("settings", settings=given)
+        _set(found, log, **given)
         log.write()
     session.flush()
     return found is None
+
+
+def _set(book: Book, log: Log, **given: Any) -> None:
+    """Settings changed, and in the log."""
+    book.settings = {**book.settings, **given}
+    log.add("settings", names=sorted(given), settings=digest(book.settings))
+
+
+def target_in_force(session: Session) -> float | None:
+    """The target of the model in force; ``None`` where there is no model yet."""
+    newest = select(ModelVersion.target).order_by(ModelVersion.id.desc()).limit(1)
+    return session.execute(newest).scalar()
 
 
 def case_to_fill(settings: Settings, tell: Progress | None, remark: Any) -> Case:
@@ -115,6 +132,7 @@ def filled(
     log = Log(session, by, at)
     book = book_of(session)
     first = session.execute(select(ModelVersion.id).limit(1)).scalar() is None
+    _refuse_outdated(session, settings)
     if first:
         _first_model(session, places, settings, case, book, log)
         version = model_in_force(session)
@@ -126,7 +144,7 @@ def filled(
         ground = loaded(book, version, places)
         _refuse_other_case(ground, settings, case, version, places)
         if settings.labels is not None:  # a lender's words may change
-            book.settings = {**book.settings, "labels": kept_settings(settings)["labels"]}
+            _set(book, log, labels=kept_settings(settings)["labels"])
     _know(session, log, settings)
     expire(session, log)
     promises: Any = case.given
@@ -140,14 +158,14 @@ def _first_model(
 ) -> None:
     """Copies of the table and the model that are the books' own from now on."""
     kept = {**kept_settings(settings), "features": [str(c) for c in case.train.X.columns]}
-    log.add("opened", settings={name: book.settings[name] for name in DESK})
     book.settings = {**book.settings, **kept}
+    log.add("opened", settings=digest(book.settings))
     table, table_hash = _table_of(places, settings, case.gone, 1)
     estimator = case.model.estimator
-    path, digest = places.write("model-1", ".skops", lambda place: save_model(estimator, place))
+    path, model_hash = places.write("model-1", ".skops", lambda place: save_model(estimator, place))
     made = ModelVersion(
         id=1,
-        sha256=digest,
+        sha256=model_hash,
         kind=str(settings.model or type(estimator).__name__),
         settings={"words": _words(case.train)},
         target=case.target,
@@ -211,7 +229,7 @@ def _refuse_other_case(
             f"({str(places.path(str(version.table_path)))!r}), or register another model. Nothing "
             "was imported"
         )
-    if abs(case.target - version.target) > 1e-9 * max(1.0, abs(version.target)):
+    if abs(case.target - version.target) > 1e-5 * max(1.0, abs(version.target)):
         raise HoldfastError(
             f"the target is {case.target:g} here and {version.target:g} in the ledger: register "
             "the model with its new cutoff first. Nothing was imported"
@@ -228,22 +246,37 @@ def _refuse_other_case(
 
 def _know(session: Session, log: Log, settings: Settings) -> None:
     """Files the books are filled from, and case files that name people."""
-    roles = [("source", settings.train), ("source", settings.people)]
-    roles += [("source", settings.recourses), ("source", settings.model_file)]
-    roles += [("case file", settings.case_file)]
-    for role, path in roles:
-        if path is not None:
-            know(session, role, path, log.at)
+    for path in _sources(settings):
+        know(session, SOURCE, path, log.at, sha256(path))
+    if settings.case_file is not None:
+        know(session, CASE_FILE, settings.case_file, log.at)
 
 
-def know(session: Session, role: str, path: Any, at: str) -> None:
+def _sources(settings: Settings) -> list[Path]:
+    named = (settings.train, settings.people, settings.recourses, settings.model_file)
+    return [Path(path) for path in named if path is not None]
+
+
+def _refuse_outdated(session: Session, settings: Settings) -> None:
+    """Refuse files in which people are who were erased since: they do not come back."""
+    asked = select(KnownFile.sha256).where(KnownFile.role == OUTDATED)
+    outdated = set(session.execute(asked).scalars())
+    for path in _sources(settings):
+        if sha256(path) in outdated:
+            raise HoldfastError(
+                f"{str(path)!r} has somebody in it who was erased since it was imported: take them "
+                "out of it first. Nothing was imported"
+            )
+
+
+def know(session: Session, role: str, path: Any, at: str, hash_: str | None = None) -> None:
     """A file outside the books, on record."""
     place = str(Path(path).absolute())
     found = session.execute(select(KnownFile).where(KnownFile.path == place)).scalar_one_or_none()
     if found is None:
-        session.add(KnownFile(role=role, path=place, made=at))
+        session.add(KnownFile(role=role, path=place, made=at, sha256=hash_))
     else:
-        found.role, found.made = role, at
+        found.role, found.made, found.sha256 = role, at, hash_
     session.flush()
 
 
@@ -253,7 +286,7 @@ def _promises(
     """Promises written down; the same again is no news, another one takes its place."""
     people = people_for(session, given.names)
     numbers = [people[name].id for name in given.names]
-    standing = _standing(session)
+    standing, ever = _standing(session)
     points, factuals = cells(given.points), cells(given.people)
     margins = scores_or_nan(ground.model, given.points) - version.target
     today, number = log.day, next_id(session, Promise)
@@ -262,11 +295,11 @@ def _promises(
     same = 0
     for i, person in enumerate(numbers):
         before = standing.get((person, given.references[i]))
-        if before is not None and before[2] == points[i]:
-            same += 1
+        if digest(points[i]) in ever.get((person, given.references[i]), ()):
+            same += 1  # in force, or settled long since: no news either way
             continue
         if before is not None:
-            replaced.append(before[:2])
+            replaced.append(before)
         state, reason = _state(float(margins[i]), given.expires[i], today)
         lines.append(
             {
@@ -297,6 +330,8 @@ def _promises(
         live, proven(ground.model, rows, version.target, looks, ground), strict=True
     ):
         line["certified"], line["certified_under"] = k, None if k is None else version.id
+    settle(session, log, [number for number, state in replaced if state == LIVE])
+    move(session, log, replaced, WITHDRAWN, "another promise was given")
     named = {person.id: person for person in people.values()}
     for line in lines:
         del line["_place"]
@@ -304,23 +339,44 @@ def _promises(
         issued(log, line, holder.token, holder.salt)
     if lines:
         session.execute(insert(Promise), lines)
-    move(session, log, replaced, WITHDRAWN, "another promise was given")
-    states: dict[str, int] = {}
-    for line in lines:
-        states[line["state"]] = states.get(line["state"], 0) + 1
-    return Filled(states, same, len(replaced))
+    states = Counter(line["state"] for line in lines)
+    broken = {line["id"] for line in lines if line["state"] == BROKEN}
+    if broken:
+        _mend_at_once(session, log, ground, version, broken)
+    return Filled(dict(states), same, len(replaced))
 
 
-def _standing(session: Session) -> dict[tuple[int, str], tuple[int, str, Any]]:
-    """Promises in force or broken, by whose they are."""
+def _mend_at_once(
+    session: Session, log: Log, ground: Ground, version: ModelVersion, numbers: set[int]
+) -> None:
+    """Promises that do not hold when they come: their holders are told what does."""
+    held = promises_held(session, ground, set(), log.day)
+    some = [place for place, line in enumerate(held.lines) if line.id in numbers]
+    held = HeldPromises([held.lines[place] for place in some], held.points.iloc[some])
+    before = scores_of(ground.model, held)
+    ahead = int(ground.kept["certify"])
+    outcome = judged_again(session, ground, held, ground.model, before, ahead)
+    recorded(session, log, version, outcome, "below the target when it was imported")
+
+
+Holder = tuple[int, str]
+
+
+def _standing(
+    session: Session,
+) -> tuple[dict[Holder, tuple[int, str]], dict[Holder, set[str]]]:
+    """By whose they are: the promise in force or broken, and hashes of all there have been."""
     asked = select(
         Promise.person_id, Promise.reference, Promise.id, Promise.state, Promise.point
-    ).where(Promise.state.in_((LIVE, BROKEN)))
-    return {
-        (person, str(reference)): (number, state, point)
-        for person, reference, number, state, point in session.execute(asked)
-        if person is not None
-    }
+    ).where(Promise.person_id.is_not(None))
+    standing: dict[Holder, tuple[int, str]] = {}
+    ever: dict[Holder, set[str]] = {}
+    for person, reference, number, state, point in session.execute(asked):
+        holder = (int(str(person)), str(reference))
+        ever.setdefault(holder, set()).add(digest(point))
+        if state in (LIVE, BROKEN):
+            standing[holder] = (number, state)
+    return standing, ever
 
 
 def _state(margin: float, expires: datetime.date | None, today: datetime.date) -> tuple[str, str]:
@@ -388,18 +444,18 @@ def replaced(
     changed = {"model": None if model_file is not None else kept["case"]["model"]}
     case = {**kept["case"], **changed}
     ground = replace(before, train=table, target=cutoff, settings=settings)
-    scores = scores_of(before.model, promises_held(session, before, set()))
-    held = promises_held(session, ground, set())
+    scores = scores_of(before.model, promises_held(session, before, set(), log.day))
+    held = promises_held(session, ground, set(), log.day)
     outcome = judged_again(session, ground, held, model, scores, int(kept["certify"]))
     void = len(certified_left(session, old))
     number = old.id + 1
     table_name, table_hash = _table_of(places, settings, np.empty(0, dtype=int), number)
-    path, digest = places.write(
+    path, model_hash = places.write(
         f"model-{number}", ".skops", lambda place: save_model(fitted, place)
     )
     made = ModelVersion(
         id=number,
-        sha256=digest,
+        sha256=model_hash,
         kind=str(case["model"] or type(fitted).__name__),
         settings={"case": case, "words": _words(table)},
         target=cutoff,
@@ -418,7 +474,7 @@ def replaced(
     again = _certify(session, log, ground, model, held, stay, made)
     for path_known in (model_file, train):
         if path_known is not None:
-            know(session, "source", path_known, log.at)
+            know(session, SOURCE, path_known, log.at, sha256(path_known))
     leave_chores(session)
     log.write()
     return Replaced(number, outcome, void, again)
@@ -431,7 +487,7 @@ def certified_again(
     log, book, version = Log(session, by, at), book_of(session), model_in_force(session)
     expire(session, log)
     ground = loaded(book, version, places)
-    held = promises_held(session, ground, set())
+    held = promises_held(session, ground, set(), log.day)
     stay = np.flatnonzero(~held.broken_before)
     found = _certify(session, log, ground, ground.model, held, stay, version)
     log.write()

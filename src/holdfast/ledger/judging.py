@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from holdfast.ledger.ground import Ground
@@ -64,6 +65,7 @@ class Mend:
     says why. ``content`` is what their letter says.
     """
 
+    factual: list[Any]
     point: list[Any] | None
     margin: float | None
     reason: str
@@ -86,8 +88,11 @@ class Outcome:
         Scores of what was promised.
     breaks : ndarray of bool
         Live promises that do not reach the target any more.
+    recovers : ndarray of bool
+        Broken promises that reach it again.
     mends : dict
         By place, for every promise that is broken now.
+    left_over : what could not be tidied up yet
     wording : Wording
         The lender's words.
     """
@@ -98,8 +103,10 @@ class Outcome:
     before: Any
     after: Any
     breaks: Any
+    recovers: Any
     wording: Wording
     mends: dict[int, Mend] = field(default_factory=dict)
+    left_over: list[str] = field(default_factory=list)
 
     def broken(self) -> pd.DataFrame:
         """Promises that are broken now, worst first, with what their holders are told."""
@@ -131,15 +138,20 @@ class Outcome:
         return "; ".join(said) or "nothing"
 
 
-def promises_held(session: Session, ground: Ground, without: set[int]) -> HeldPromises:
-    """Promises in force or broken, of everybody but some people."""
+def promises_held(
+    session: Session, ground: Ground, without: set[int], day: datetime.date
+) -> HeldPromises:
+    """Promises in force or broken on a day, of everybody but some people."""
     asked = (
         select(
             *(Promise.id, Promise.person_id, Promise.reference, Promise.state, Promise.expires),
             *(Promise.point, Person.token, Person.salt),
         )
         .join(Person, Promise.person_id == Person.id)
-        .where(Promise.state.in_((LIVE, BROKEN)))
+        .where(
+            Promise.state.in_((LIVE, BROKEN)),
+            or_(Promise.expires.is_(None), Promise.expires >= day),
+        )
         .order_by(Promise.id)
     )
     lines = [line for line in session.execute(asked) if line.person_id not in without]
@@ -165,10 +177,11 @@ def judged_again(
     """
     target = ground.target
     after = scores_of(updated, held)
-    breaks = broken_by(after, target) & ~held.broken_before
+    short = broken_by(after, target)
+    breaks, recovers = short & ~held.broken_before, ~short & held.broken_before
     wording = Wording.of(ground.kept["labels"])
-    found = Outcome(updated, target, held, before, after, breaks, wording)
-    wanting = np.flatnonzero(breaks | held.broken_before)
+    found = Outcome(updated, target, held, before, after, breaks, recovers, wording)
+    wanting = np.flatnonzero(short)
     if wanting.size:
         _mend(ground, found, wanting, _factuals(session, held, wanting), ahead)
     return found
@@ -236,6 +249,7 @@ def _mend(
             "advice": "none" if not fine[row] else "already" if why[row] == ALREADY else "new",
         }
         outcome.mends[place] = Mend(
+            factuals[row],
             new[row] if fine[row] else None,
             float(margins[row]) if fine[row] else None,
             why[row],
@@ -268,6 +282,8 @@ def proven(
     if ahead == 0 or len(points) == 0 or moving or not model.can.certificate:
         return nothing
     proof = certify(model, points, target, ahead, ground.unit)
+    if proof.preprocessing == "kept":  # an erasure refits it
+        return nothing
     bound = (proof["status"] != "no bound") | (proof["certified"] > 0)
     numbers = proof["certified"].astype(int)
     return [int(n) if ok and n >= 0 else None for n, ok in zip(numbers, bound, strict=True)]

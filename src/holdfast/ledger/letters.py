@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -17,12 +16,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from holdfast.errors import HoldfastError
-from holdfast.files import PRIVATE, Outputs
+from holdfast.files import PRIVATE, Outputs, writable_folder
+from holdfast.ledger.accounts import to_be_told
 from holdfast.ledger.chain import Log
 from holdfast.ledger.erasing import LETTERS, SUMMARY, pages_of
 from holdfast.ledger.filling import know
 from holdfast.ledger.records import book_of, move
-from holdfast.ledger.tables import BROKEN, MENDED, TOLD, Letter, Promise
+from holdfast.ledger.tables import BROKEN, MENDED, TOLD, KnownFile, Letter, Promise
 from holdfast.recourse.wording import Wording
 from holdfast.report.case_file import PRIVATE_TABLES
 from holdfast.report.letters import LetterText, letter_page, summary_page
@@ -39,7 +39,7 @@ def due(session: Session, only: Sequence[int] = ()) -> list[tuple[LetterText, li
     asked = (
         select(Letter, Promise)
         .join(Promise, Letter.promise_id == Promise.id)
-        .where(Letter.told.is_(None), Letter.content.is_not(None))
+        .where(*to_be_told())
         .order_by(Letter.id)
     )
     by_holder: dict[Any, list[tuple[Letter, Promise]]] = {}
@@ -65,6 +65,21 @@ def due(session: Session, only: Sequence[int] = ()) -> list[tuple[LetterText, li
     return found
 
 
+def announced(session: Session, log: Log, folder: Path, templates: Path | None, pdf: bool) -> bool:
+    """Put a folder for letters on record, before anything stands in it; whether any is due."""
+    letters = due(session)
+    if not letters:
+        return False
+    if templates is not None and not templates.is_dir():
+        raise HoldfastError(f"there is no folder {str(templates)!r} with templates")
+    if pdf:
+        _browser()
+    writable_folder(folder)
+    _refuse_others(session, folder, [text.number for text, _ in letters], pdf)
+    know(session, LETTERS, folder, log.at)
+    return True
+
+
 def written(
     session: Session,
     folder: Path,
@@ -79,8 +94,6 @@ def written(
     """All letters that are due, into a folder for its owner only."""
     log, book = Log(session, by, at), book_of(session)
     letters = due(session)
-    if not letters:
-        return []
     speech = language or str(book.settings["language"])
     wording = Wording.of(book.settings["labels"])
     browser = _browser() if pdf else None
@@ -94,12 +107,24 @@ def written(
         for letter in lines:
             letter.written = log.at
         log.add("letter", letter=text.number, promise=lines[-1].promise_id, language=speech)
-    summary = summary_page([text for text, _ in letters], speech, log.day)
+    summary = summary_page([text for text, _ in letters], log.day)
     out.text(Path(place, SUMMARY), summary, PRIVATE)
-    know(session, LETTERS, folder, log.at)
     session.flush()
     log.write()
     return [text for text, _ in letters]
+
+
+def _refuse_others(session: Session, folder: Path, numbers: list[int], pdf: bool) -> None:
+    """Refuse to write over files that are not the ledger's."""
+    place = str(folder.absolute())
+    known = select(KnownFile.id).where(KnownFile.role == LETTERS, KnownFile.path == place)
+    if session.execute(known).first() is not None:
+        return
+    for name in [SUMMARY, *(page for n in numbers for page in pages_of(n)[: 1 + pdf])]:
+        if Path(folder, name).exists():
+            raise HoldfastError(
+                f"{str(folder / name)!r} exists already: name another folder. Nothing was written"
+            )
 
 
 def told(
@@ -136,7 +161,8 @@ def _browser() -> str:
 
 def _print(browser: str, page: str, to: Path) -> None:
     """One page as PDF, through a browser that gets nothing but that page."""
-    with tempfile.TemporaryDirectory() as scratch:
+    with Outputs() as beside:  # what a killed browser leaves is found where letters are
+        scratch = beside.folder(to.parent / "printing")
         source, made = Path(scratch, "letter.html"), Path(scratch, "letter.pdf")
         source.write_text(page, encoding="utf-8")
         command = [browser, "--headless", "--disable-gpu", "--no-pdf-header-footer"]
@@ -149,6 +175,7 @@ def _print(browser: str, page: str, to: Path) -> None:
                 [*command, source.as_uri()], check=True, capture_output=True, timeout=120
             )
             to.write_bytes(made.read_bytes())
+            beside.abandon()
         except (subprocess.SubprocessError, OSError):
             raise HoldfastError(f"{Path(browser).name} could not print a letter to PDF") from None
 

@@ -111,12 +111,20 @@ def _day(read: dict[str, Any], what: str) -> datetime.date | None:
         ) from None
 
 
-def named(asked: Incoming, names: Iterable[str]) -> str | None:
-    """Which of some people a request is about."""
-    if asked.form == "raw":
-        return asked.value if asked.value in set(names) else None
-    wanted = asked.value.lower()
-    return next((name for name in names if FORMATS[asked.form](name) == wanted), None)
+class Lookup:
+    """Which of some people a request is about; hashes of everybody are made once."""
+
+    def __init__(self, names: Iterable[str]):
+        self._names = list(names)
+        self._known: dict[str, dict[str, str]] = {}
+
+    def __call__(self, asked: Incoming) -> str | None:
+        """The name, or ``None`` for nobody's."""
+        if asked.form not in self._known:
+            form = FORMATS[asked.form]
+            self._known[asked.form] = {form(name): name for name in self._names}
+        value = asked.value if asked.form == "raw" else asked.value.lower()
+        return self._known[asked.form].get(value)
 
 
 def status(request: Request) -> dict[str, Any]:

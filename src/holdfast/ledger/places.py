@@ -17,6 +17,9 @@ from pathlib import Path
 from holdfast.errors import HoldfastError
 from holdfast.files import PRIVATE, sha256
 
+#: says whose folder it is
+MARK = "ledger.txt"
+
 _OURS = re.compile(r"(table|model)-\d+-[0-9a-f]{8}\.[a-z]+")
 
 
@@ -26,19 +29,46 @@ class Places:
     Parameters
     ----------
     folder : Path
+    owner : str
+        The address of the books.
     """
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, owner: str):
+        self.folder, self.owner = folder, owner
 
     def create(self) -> None:
-        """The folder, for its owner only."""
+        """The folder, for its owner only, with a mark that says whose it is."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._mark.exists():
+                self._mark.write_text(self.owner + "\n", encoding="utf-8")
+                self._mark.chmod(PRIVATE)
         except OSError as failure:
             raise HoldfastError(
                 f"cannot make the folder {str(self.folder)!r}: {failure.strerror}"
             ) from None
+
+    @property
+    def _mark(self) -> Path:
+        return self.folder / MARK
+
+    def adopt(self) -> None:
+        """The folder is these books' own from now on."""
+        self._mark.unlink(missing_ok=True)
+        self.create()
+
+    def refuse_others(self) -> None:
+        """Refuse a folder of other books: what these do not name would be swept away."""
+        try:
+            owner = self._mark.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            return
+        if owner != self.owner:
+            raise HoldfastError(
+                f"the folder {str(self.folder)!r} belongs to the ledger at {owner!r}. For books of "
+                "their own name another folder with ⟦files⟧ when they are made; if that ledger was "
+                "moved here, run ledger init with ⟦files⟧ and this folder. Nothing was done"
+            )
 
     def path(self, name: str) -> Path:
         """Where one of them stands."""

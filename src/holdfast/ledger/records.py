@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from holdfast.errors import HoldfastError
 from holdfast.ledger.chain import Log, fresh_salt, salted
 from holdfast.ledger.tables import (
+    BROKEN,
     EXPIRED,
     LIVE,
     Book,
@@ -51,6 +52,14 @@ def model_in_force(session: Session) -> ModelVersion:
 def pairs(session: Session, asked: Any) -> dict[Any, Any]:
     """What a question with two columns finds: the second by the first."""
     return {one: other for one, other in session.execute(asked)}
+
+
+def request_of(session: Session, number: int) -> Request:
+    """A request by its number."""
+    found = session.get(Request, number) if 0 < number < 2**31 else None
+    if found is None:
+        raise HoldfastError(f"there is no request {number}: nothing was done")
+    return found
 
 
 def next_id(session: Session, table: Any) -> int:
@@ -114,14 +123,16 @@ def move_request(session: Session, log: Log, request: Request, to: str, reason: 
 def expire(session: Session, log: Log) -> int:
     """Promises whose day has passed have expired; how many."""
     due = select(Promise.id, Promise.state).where(
-        Promise.state == LIVE, Promise.expires.is_not(None), Promise.expires < log.day
+        Promise.state.in_((LIVE, BROKEN)), Promise.expires < log.day
     )
     found = [(number, state) for number, state in session.execute(due)]
     move(session, log, found, EXPIRED, "its day has passed")
     return len(found)
 
 
-def certified_left(session: Session, version: ModelVersion) -> dict[int, int]:
+def certified_left(
+    session: Session, version: ModelVersion, without: Sequence[int] = ()
+) -> dict[int, int]:
     """How many more erasures every live promise provably survives.
 
     A certificate covers all erasures since it was given: of k, k − j are left after j of them. One
@@ -132,12 +143,30 @@ def certified_left(session: Session, version: ModelVersion) -> dict[int, int]:
         .join(ModelVersion, Promise.certified_under == ModelVersion.id)
         .where(
             Promise.state == LIVE,
+            Promise.person_id.not_in(without),
             Promise.certified.is_not(None),
             ModelVersion.lineage == version.lineage,
         )
     )
     left = {n: int(k or 0) - (version.erased - then) for n, k, then in session.execute(asked)}
     return {n: k for n, k in left.items() if k >= 0}
+
+
+def promised_values(line: dict[str, Any]) -> list[Any]:
+    """What must not change of a promise once it was made."""
+    days = [None if line[name] is None else str(line[name]) for name in ("issued", "expires")]
+    return [line["reference"], line["factual"], line["point"], line["target"], *days]
+
+
+def refuse_no_text(text: str | None, what: str) -> None:
+    """Refuse what cannot be written down: bytes that are no text."""
+    try:
+        (text or "").encode()
+        fine = "\0" not in (text or "")
+    except UnicodeEncodeError:
+        fine = False
+    if not fine:
+        raise HoldfastError(f"{what} has bytes that are no text: nothing was done")
 
 
 def as_day(text: str | datetime.date | None, what: str) -> datetime.date | None:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from holdfast.errors import HoldfastError
 from holdfast.ledger.chain import Log
 from holdfast.ledger.ground import names_in_table
-from holdfast.ledger.opendsr import Incoming, named
+from holdfast.ledger.opendsr import Incoming, Lookup
 from holdfast.ledger.places import Places
 from holdfast.ledger.records import (
     MANY,
@@ -24,6 +24,8 @@ from holdfast.ledger.records import (
     next_id,
     people_for,
     people_named,
+    refuse_no_text,
+    request_of,
 )
 from holdfast.ledger.tables import (
     CANCELLED,
@@ -31,10 +33,14 @@ from holdfast.ledger.tables import (
     IN_PROGRESS,
     OPEN,
     PENDING,
+    UNKNOWN,
     Person,
     Promise,
     Request,
 )
+
+#: how long ago a request may have been received
+AGO = datetime.timedelta(days=3650)
 
 
 def known_names(session: Session, places: Places) -> set[str]:
@@ -65,18 +71,22 @@ def received(
     log, book = Log(session, by, at), book_of(session)
     known = known_names(session, places)
     today = day or log.day
-    if today > log.day:
-        raise HoldfastError(f"{today} is in the future: nothing was written down")
     wanted: list[tuple[str, str, datetime.date, dict[str, Any]]] = []
+    lookup = Lookup(known)
     for name in dict.fromkeys(ids):
         if name not in known and not unknown:
             raise _nobody(f"{name!r} is")
         wanted.append((name, str(uuid.uuid4()), today, {}))
     for number, each in enumerate(incoming, 1):
-        found = named(each, known)
+        found = lookup(each)
         if found is None and not (unknown and each.form == "raw"):
             raise _nobody(f"the person of request {each.reference} (number {number} of them) is")
         wanted.append((found or each.value, each.reference, each.submitted or today, each.told))
+    for name, reference, start, _ in wanted:
+        refuse_no_text(name, f"the id of request {reference}")
+        if not log.day - AGO <= start <= log.day:
+            when = "in the future" if start > log.day else "more than ten years ago"
+            raise HoldfastError(f"{start} is {when}: nothing was written down")
     _refuse_twice(session, wanted)
     expire(session, log)
     people = people_for(session, [name for name, *_ in wanted])
@@ -93,7 +103,7 @@ def received(
                 "extension": None,
                 "state": PENDING,
                 "since": log.at,
-                "reason": "" if name in known else "nobody of this id is known",
+                "reason": "" if name in known else UNKNOWN,
                 "by": by,
                 "model_id": None,
                 "told": told,
@@ -154,9 +164,7 @@ def _refuse_twice(session: Session, wanted: Sequence[tuple[str, str, Any, Any]])
 
 
 def _open(session: Session, number: int) -> Request:
-    request = session.get(Request, number)
-    if request is None:
-        raise HoldfastError(f"there is no request {number}: nothing was done")
+    request = request_of(session, number)
     if request.state not in OPEN:
         done = "honoured" if request.state == COMPLETED else f"closed ({request.reason})"
         raise HoldfastError(
@@ -169,6 +177,7 @@ def refused(
     session: Session, number: int, reason: str, by: str, at: datetime.datetime | None = None
 ) -> Request:
     """A request closed without erasing anybody, and why."""
+    refuse_no_text(reason, "the reason")
     if not reason.strip():
         raise HoldfastError("a refusal needs its ⟦reason⟧")
     log, request = Log(session, by, at), _open(session, number)
@@ -199,6 +208,7 @@ def extended(
     at: datetime.datetime | None = None,
 ) -> Request:
     """A request that needs longer: once, with the reason."""
+    refuse_no_text(reason, "the reason")
     if not reason.strip():
         raise HoldfastError("an extension needs its ⟦reason⟧")
     log, request = Log(session, by, at), _open(session, number)
@@ -208,11 +218,11 @@ def extended(
             "done"
         )
     more = int(book_of(session).settings["extension_days"]) if days is None else days
-    if more < 1:
-        raise HoldfastError(f"⟦days⟧ must be 1 or more, got {more}")
+    if not 1 <= more <= 3650:
+        raise HoldfastError(f"⟦days⟧ must be from 1 to 3650, got {more}")
     request.due += datetime.timedelta(days=more)
     request.extension = reason
-    log.add("extended", request=number, due=request.due.isoformat(), reason=reason)
+    log.add("extended", request=number, due=request.due.isoformat(), why=reason)
     if request.state == PENDING:
         move_request(session, log, request, IN_PROGRESS, "extended")
     session.flush()

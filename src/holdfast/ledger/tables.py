@@ -24,6 +24,12 @@ PROMISE_STATES = (LIVE, BROKEN, MENDED, TOLD, KEPT, EXPIRED, WITHDRAWN)
 PENDING, IN_PROGRESS, COMPLETED, CANCELLED = "pending", "in_progress", "completed", "cancelled"
 OPEN = (PENDING, IN_PROGRESS)
 
+#: why a request waits to be refused
+UNKNOWN = "nobody of this id is known"
+
+#: a chore: let nothing remain of what was deleted
+WIPE = "wipe"
+
 
 class Base(DeclarativeBase):
     """All tables; constraints have names, so that migrations can find them."""
@@ -169,6 +175,7 @@ class KnownFile(Base):
     role: Mapped[str]
     path: Mapped[str] = mapped_column(unique=True)
     made: Mapped[str]
+    sha256: Mapped[str | None]
 
 
 class Chore(Base):
@@ -178,7 +185,6 @@ class Chore(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     what: Mapped[str]
     path: Mapped[str]
-    content: Mapped[str | None]
 
 
 class Entry(Base):

@@ -19,6 +19,9 @@ from jinja2.sandbox import SandboxedEnvironment
 from holdfast.errors import HoldfastError
 from holdfast.recourse.wording import Wording
 
+#: lines of advice from which a page is set smaller
+MANY = 20
+
 #: languages with a template of ours
 LANGUAGES = ("en", "de")
 
@@ -81,14 +84,15 @@ def letter_page(
         reasons=[{"name": wording.name(name), "way": way} for name, way in letter.reasons],
         sender=sender,
         day=day,
+        many=len(letter.was) + len(letter.now) + len(letter.further) > MANY,
     )
 
 
-def summary_page(letters: list[LetterText], language: str, day: datetime.date) -> str:
+def summary_page(letters: list[LetterText], day: datetime.date) -> str:
     """Which letters there are, for the team that sends them."""
     counts = {kind: sum(each.advice == kind for each in letters) for kind in KINDS}
     return _filled(
-        "summary.html", None, letters=letters, counts=counts, kinds=KINDS, day=day, lang=language
+        "summary.html", None, letters=letters, counts=counts, kinds=KINDS, day=day, many=False
     )
 
 
@@ -109,11 +113,12 @@ class _Words:
     def change(self, change: dict[str, Any]) -> dict[str, str]:
         name, old, new = change["what"], change["from"], change["to"]
         if not change["number"]:
+            said = ["" if v is None else self._wording.category(name, v) for v in (old, new)]
             return {
                 "way": "switch",
                 "name": self._wording.name(name),
-                "old": self._wording.category(name, old),
-                "new": self._wording.category(name, new),
+                "old": said[0],
+                "new": said[1],
             }
         if old is None or new is None:
             shown = "" if new is None else self._wording.number(name, float(new))
@@ -124,9 +129,9 @@ class _Words:
 
 
 def _continental(text: str) -> str:
-    """12,500.5 as 12.500,5; units and words stay."""
-    turned = {",": ".", ".": ","}
-    return re.sub(r"(?<=\d)[.,](?=\d)", lambda found: turned[found[0]], text)
+    """12,500.5 as 12.500,5; what follows the number stays."""
+    turned = str.maketrans(",.", ".,")
+    return re.sub(r"\d([\d.,]*\d)?", lambda found: found[0].translate(turned), text, count=1)
 
 
 def _filled(name: str, templates: Path | None, **content: Any) -> str:
@@ -148,5 +153,5 @@ def _filled(name: str, templates: Path | None, **content: Any) -> str:
             f"there is no letter template {str(missing)!r}: ⟦language⟧ is one of "
             f"{', '.join(LANGUAGES)}, or one you bring in ⟦templates⟧"
         ) from None
-    except (TemplateError, UnicodeDecodeError) as wrong:
+    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as wrong:
         raise HoldfastError(f"the letter template {name!r} cannot be filled in: {wrong}") from None

@@ -38,7 +38,6 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("what", sa.Text(), nullable=False),
         sa.Column("path", sa.Text(), nullable=False),
-        sa.Column("content", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_chores")),
     )
     op.create_table(
@@ -47,6 +46,7 @@ def upgrade() -> None:
         sa.Column("role", sa.Text(), nullable=False),
         sa.Column("path", sa.Text(), nullable=False),
         sa.Column("made", sa.Text(), nullable=False),
+        sa.Column("sha256", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_files")),
         sa.UniqueConstraint("path", name=op.f("uq_files_path")),
     )
