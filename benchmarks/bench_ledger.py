@@ -50,7 +50,7 @@ def files(folder, promises):
     gradient = model.model.score_gradients(X.iloc[:1]).to_numpy()[0]
     unit = model.model.score_unit
     rng = np.random.default_rng(2)
-    over = rng.choice([0.01, 0.05, 0.2], below.size) * unit
+    over = rng.choice([0.0001, 0.01, 0.05, 0.2], below.size, p=[0.02, 0.38, 0.4, 0.2]) * unit
     short = target + over - scores[below]
     step = np.zeros((below.size, FEATURES))
     step[:, 0] = short / gradient[0]
