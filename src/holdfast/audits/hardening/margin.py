@@ -46,6 +46,8 @@ from holdfast.recourse.promises import judged
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search
 
+#: people who share the budget of one tree of optima
+TOGETHER = 100
 #: rounds of cutting planes; four or five are usual
 ROUNDS = 30
 #: cuts ask for this much more, in deviations: the solver's tolerance may leave them short
@@ -124,11 +126,27 @@ def _certified(
     model: ErasableModel, given: Recourse, target: float, survive: int, unit: str
 ) -> Mask:
     """Which valid recourses provably survive; everybody, in the order of ``given``."""
-    if not given.valid.any():
-        return np.zeros(len(given), dtype=bool)
-    proof = certify(model, given, target, survive, unit=unit)
-    sure: Mask = np.array(proof["certified"] >= survive)
+    sure = np.zeros(len(given), dtype=bool)
+    valid = np.flatnonzero(given.valid.to_numpy())
+    sure[valid] = proven_of(model, given.points.iloc[valid], target, survive, unit)[0]
     return sure
+
+
+def proven_of(
+    model: ErasableModel, points: pd.DataFrame, target: float, survive: int, unit: str = "row"
+) -> tuple[Mask, list[Any]]:
+    """Which points provably survive, and what was found that breaks the others.
+
+    A tree of optima has one budget for all it is asked about, and points that stop where they
+    just survive need most of it: so few of them share one.
+    """
+    many = TOGETHER if model.can.certificate == "newton" else max(len(points), 1)
+    sure, witnesses = np.zeros(len(points), dtype=bool), []
+    for start in range(0, len(points), many):
+        proof = certify(model, points.iloc[start : start + many], target, survive, unit=unit)
+        sure[start : start + many] = proof["certified"] >= survive
+        witnesses += list(proof["witness"])
+    return sure, witnesses
 
 
 # cutting planes -----------------------------------------------------------------------------
@@ -191,12 +209,10 @@ class CuttingPlanes:
             if open_.size == 0:
                 return turn
             table = self.problem.take(open_).table(self.Z[open_])
-            proof = certify(self.model, table, self.target, self.survive)
-            holds = proof["certified"].to_numpy() >= self.survive
+            holds, witnesses = proven_of(self.model, table, self.target, self.survive)
             self.sure[open_[holds]] = True
             short = np.flatnonzero(~holds)
-            witnesses = [proof["witness"].iloc[i] for i in short]
-            named = [self.model.rows.here(rows) for rows in witnesses if rows]
+            named = [self.model.rows.here(witnesses[i]) for i in short if witnesses[i]]
             moved = self.tighten(open_[short], named)
             if moved.size == 0 and short.size in (0, open_.size):
                 moved = self.against_refits()
