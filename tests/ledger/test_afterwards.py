@@ -257,7 +257,7 @@ def test_one_nobody_knows_does_not_stop_the_others(desk, capsys, monkeypatch):
     desk.books.receive(["stranger"], unknown=True)
     desk.books.receive([desk.breaker()])
     assert run(["request", "honour", "--all", "--ledger", "books.db"]) == 0
-    assert "1 request of people nobody knows left out" in capsys.readouterr().err
+    assert "1 request of people of whom nothing is held left out" in capsys.readouterr().err
     assert desk.books.status().requests == {"completed": 1, "pending": 1}
 
 

@@ -19,7 +19,7 @@ from holdfast.inert import one_line
 from holdfast.ledger import DEFAULT, Ledger
 from holdfast.ledger.backup import is_backup
 from holdfast.ledger.opendsr import status
-from holdfast.ledger.tables import COMPLETED, UNKNOWN, Request
+from holdfast.ledger.tables import COMPLETED, Request
 
 if TYPE_CHECKING:
     from holdfast.ledger.erasing import Erasure
@@ -202,13 +202,13 @@ def run_export(address: str | None, by: str | None, path: Path) -> int:
 def run_forget(address: str | None, by: str | None, ids: list[str], file: Path | None) -> int:
     """Purge files on record, and people's records."""
     with _opened(address, by) as books:
-        emptied, files = books.forget([*ids, *([] if file is None else books.ids_in(file))])
+        emptied, files, left = books.forget([*ids, *([] if file is None else books.ids_in(file))])
     if emptied:
         _say(f"{_count(emptied, 'promise')} emptied")
     _say(f"{_count(len(files), 'file')} on record removed, or made anew where it was an export")
     for path in files:
         _say(f"  {path}")
-    return 0
+    return _left_over(left)
 
 
 def run_mark(address: str | None, by: str | None, state: str, ids: list[str], reason: str) -> int:
@@ -274,15 +274,7 @@ def _wanted(books: Ledger, numbers: list[int], everybody: bool) -> list[int]:
         raise HoldfastError("name requests by number, or say ⟦all⟧, not both")
     if not everybody and not numbers:
         raise HoldfastError("which requests? Name their numbers, or say ⟦all⟧")
-    found = numbers
-    if everybody:
-        open_now = books.requests(open_only=True)
-        found = [each.id for each in open_now if each.reason != UNKNOWN]
-        if len(found) < len(open_now):
-            screen.note(
-                f"{_count(len(open_now) - len(found), 'request')} of people nobody knows left out: "
-                "check their ids, or refuse them"
-            )
+    found = [each.id for each in books.requests(open_only=True)] if everybody else numbers
     if not found:
         raise HoldfastError("no request is open: nothing was done")
     return found
@@ -293,7 +285,9 @@ def run_preview(
 ) -> int:
     """What honouring requests would do."""
     with _opened(address) as books:
-        found = books.preview(_wanted(books, numbers, everybody), trust=trust)
+        wanted = _wanted(books, numbers, everybody)
+        found = books.preview(wanted, trust=trust, skip=everybody)
+    _say_skipped(found, wanted)
     if as_json:
         _as_json(_told(found))
     else:
@@ -311,7 +305,9 @@ def run_honour(
 ) -> int:
     """Erase people."""
     with _opened(address, by) as books:
-        found = books.honour(_wanted(books, numbers, everybody), trust=trust)
+        wanted = _wanted(books, numbers, everybody)
+        found = books.honour(wanted, trust=trust, skip=everybody)
+    _say_skipped(found, wanted)
     if not quiet:
         _show(found, "did")
         if found.outcome is not None:
@@ -326,6 +322,15 @@ def _left_over(paths: list[str]) -> int:
     for path in paths:
         screen.finding(f"done, but {path} could not be tidied up yet: the next command tries again")
     return 1 if paths else 0
+
+
+def _say_skipped(found: Erasure, wanted: list[int]) -> None:
+    left = len(wanted) - len(found.requests) - len(found.done_before)
+    if left:
+        screen.note(
+            f"{_count(left, 'request')} of people of whom nothing is held left out: check their "
+            "ids, or refuse them"
+        )
 
 
 def _told(found: Erasure) -> dict[str, Any]:

@@ -19,7 +19,7 @@ except ModuleNotFoundError:
         "a ledger needs SQLAlchemy and Alembic: pip install 'holdfast[ledger]'"
     ) from None
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from holdfast.files import Outputs, sweep, writable, writable_folder
@@ -38,6 +38,7 @@ from holdfast.ledger.tables import (
     Chore,
     Entry,
     KnownFile,
+    Letter,
     ModelVersion,
     Person,
     Promise,
@@ -92,6 +93,7 @@ class Ledger:
         wait: float = WAIT,
         clock: Any = now,
     ):
+        refuse_no_text(str(address), "the ledger's address")
         self.database = Database(address, wait)
         refuse_no_text(by, "⟦by⟧")
         self.by = by or _somebody()
@@ -133,14 +135,30 @@ class Ledger:
             writable_folder(files)
         self.database.create()
         with self.database.writing() as session:
-            new = filling.opened(session, self._folder(files), desk, self.by)
-            book = records.book_of(session)
-            if files is not None and not new:
-                book.files = self._folder(files)
+            new = filling.opened(session, self._folder(files), desk, self.by, self._clock())
             places = self._places(session)
-            places.adopt() if files is not None and not new else places.refuse_others()
+            if files is None or new:
+                places.refuse_others()
+            else:
+                records.book_of(session).files = self._folder(files)
+                places = self._places(session)
+                self._move_to(session, places)
             places.create()
         return new
+
+    def _move_to(self, session: Session, places: Places) -> None:
+        """Another folder for these books: one of nobody's, or one that has their own files."""
+        newest = session.execute(select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1))
+        version = newest.scalar_one_or_none()
+        if version is None:
+            places.refuse_others()
+            return
+        for name, wanted, what in (
+            (version.table_path, version.table_sha256, "the table"),
+            (version.path, version.sha256, "the model"),
+        ):
+            places.checked(name, wanted, what)
+        places.adopt()
 
     def _folder(self, files: str | Path | None) -> str:
         if self.database.file is not None and files is None:
@@ -151,7 +169,8 @@ class Ledger:
         file = self.database.file
         folder = Path(records.book_of(session).files)
         if file is None:
-            return Places(folder, self.database.address)
+            opened = records.book_of(session).opened
+            return Places(folder, f"{self.database.address}, opened {opened}")
         folder = file.parent / folder  # both may be moved together
         return Places(folder, os.path.relpath(file, folder.parent))
 
@@ -162,6 +181,7 @@ class Ledger:
         with self.database.writing() as session:
             places = self._places(session)
             places.refuse_others()
+            places.create()
             places.sweep(_files_named(session))
             yield session, places
             session.flush()
@@ -179,7 +199,9 @@ class Ledger:
             settings = settings.model_copy(update={"target": target})
         case = filling.case_to_fill(settings, progress, remark)
         with self._writing() as (session, places):
-            return filling.filled(session, places, settings, case, self.by, self._clock())
+            found = filling.filled(session, places, settings, case, self.by, self._clock())
+        self.tidy()
+        return found
 
     def import_export(self, path: str | Path) -> str:
         """What :meth:`export` wrote, into a ledger that was made for it; the hash of all of it."""
@@ -191,18 +213,19 @@ class Ledger:
 
         The file is on record: once somebody is erased it is made anew.
         """
-        from holdfast.ledger import erasing, filling
+        from holdfast.ledger import filling
 
+        refuse_no_text(str(path), "the path")
         place = writable(path)
-        if place.exists() and not backup.is_backup(place):
-            raise HoldfastError(
-                f"{str(path)!r} exists already and is no export: name another file. Nothing was "
-                "written"
-            )
         with self._writing() as (session, places):  # on record before it stands there
+            if place.exists() and not backup.is_backup(place, records.book_of(session).opened):
+                raise HoldfastError(
+                    f"{str(path)!r} exists already and is no export of this ledger: name another "
+                    "file. Nothing was written"
+                )
             if place.absolute().parent == places.folder.absolute():
                 raise HoldfastError(f"{str(path)!r} would stand among the ledger's own files")
-            filling.know(session, erasing.EXPORT, path, Log(session, self.by, self._clock()).at)
+            filling.know(session, records.EXPORT, path, Log(session, self.by, self._clock()).at)
         with self.database.writing() as session, Outputs() as out:
             return backup.exported(session, places, place, out)
 
@@ -220,6 +243,7 @@ class Ledger:
         """Another model for another reason than erasure; every promise is judged again."""
         from holdfast.ledger import filling
 
+        refuse_no_text(reason, "the reason")
         if model_file is None and target is None and target_probability is None:
             raise HoldfastError("nothing is new: name a model file, or another target")
         with self._writing() as (session, places):
@@ -255,12 +279,15 @@ class Ledger:
 
     def verify(self, head: str | None = None) -> accounts.Verified:
         """Whether the books are as they were written."""
+        refuse_no_text(head, "the hash")
         with self.database.reading() as session:
             return accounts.verified(session, self._places(session), head)
 
     def log(self, last: int | None = None) -> list[Entry]:
         """The log, oldest line first: all of it, or its last lines."""
-        asked = select(Entry).order_by(Entry.id.desc()).limit(last)
+        asked = select(Entry).order_by(Entry.id.desc())
+        if last is not None:
+            asked = asked.limit(min(last, 10**9))
         with self.database.reading() as session:
             return list(session.execute(asked).scalars())[::-1]
 
@@ -271,6 +298,8 @@ class Ledger:
         from holdfast.ledger import erasing
 
         refuse_no_text(reason, "the reason")
+        for text in (reason, *ids):
+            refuse_no_text(text, "an id or the reason")
         if state not in (KEPT, WITHDRAWN):
             raise HoldfastError(f"promises are marked {KEPT!r} or {WITHDRAWN!r}, not {state!r}")
         with self._writing() as (session, _):
@@ -294,14 +323,15 @@ class Ledger:
         self.tidy()
         return len(moved)
 
-    def forget(self, ids: Sequence[str] = ()) -> tuple[int, list[str]]:
+    def forget(self, ids: Sequence[str] = ()) -> tuple[int, list[str], list[str]]:
         """Remove people's records, and every case file, letter and export on record.
 
         For people who are in no training table: whoever is asks to be erased by a request.
 
         Returns
         -------
-        How many promises were emptied, and the files that were removed or made anew.
+        How many promises were emptied; the files that were removed or made anew; what could not be
+        yet.
         """
         from holdfast.ledger import erasing
 
@@ -313,21 +343,27 @@ class Ledger:
             files = [
                 f.path
                 for f in session.execute(select(KnownFile)).scalars()
-                if f.role not in (erasing.SOURCE, erasing.OUTDATED)
+                if f.role not in (records.SOURCE, records.OUTDATED)
             ]
             erasing.leave_chores(session, purge=True)
+            session.execute(update(Letter).where(Letter.told.is_(None)).values(written=None))
             log.add("purged", files=len(files))
             log.write()
-        self.tidy()
-        return emptied, files
+        left = self.tidy()
+        return emptied, files, left
 
     def _forget(self, session: Session, places: Places, log: Log, ids: Sequence[str]) -> int:
         from holdfast.ledger import erasing
-        from holdfast.ledger.ground import names_in_table
+        from holdfast.ledger.ground import loaded, names_in_table
 
+        for name in ids:
+            refuse_no_text(name, "an id")
         people = records.people_named(session, ids)
         inside = names_in_table(records.book_of(session), records.model_in_force(session), places)
         count = 0
+        book, version = records.book_of(session), records.model_in_force(session)
+        known = erasing.called(session, [people[name] for name in ids if name in people])
+        ground = loaded(book, version, places)
         for name in dict.fromkeys(ids):
             if name in inside:
                 raise HoldfastError(
@@ -349,6 +385,7 @@ class Ledger:
             count += len(session.execute(held).all())
             erasing.forgotten(session, log, person, "forgotten")
             session.execute(delete(Person).where(Person.id == person.id))
+        erasing.remember_sources(session, ground, places, known, log.at)
         return count
 
     # requests
@@ -400,17 +437,30 @@ class Ledger:
             return list(session.execute(asked).scalars())
 
     def preview(
-        self, numbers: Sequence[int], *, trust: Sequence[str] = (), start: str = "fitted"
+        self,
+        numbers: Sequence[int],
+        *,
+        trust: Sequence[str] = (),
+        start: str = "fitted",
+        skip: bool = False,
     ) -> erasing.Erasure:
-        """What honouring some requests would do; nothing is written."""
+        """What honouring some requests would do; nothing is written.
+
+        ``skip``: requests of people of whom nothing is held are left out, not refused.
+        """
         from holdfast.ledger import erasing
 
         with self.database.reading() as session:
             places = self._places(session)
-            return erasing.previewed(session, places, numbers, trust, start, self._clock())
+            return erasing.previewed(session, places, numbers, trust, start, self._clock(), skip)
 
     def honour(
-        self, numbers: Sequence[int], *, trust: Sequence[str] = (), start: str = "fitted"
+        self,
+        numbers: Sequence[int],
+        *,
+        trust: Sequence[str] = (),
+        start: str = "fitted",
+        skip: bool = False,
     ) -> erasing.Erasure:
         """Requests honoured: model and table without them, promises marked, letters due.
 
@@ -419,7 +469,9 @@ class Ledger:
         from holdfast.ledger import erasing
 
         with self._writing() as (session, places):
-            found = erasing.honoured(session, places, numbers, self.by, trust, start, self._clock())
+            found = erasing.honoured(
+                session, places, numbers, self.by, trust, start, self._clock(), skip
+            )
         found.left_over = self.tidy()
         return found
 
@@ -451,9 +503,9 @@ class Ledger:
         from holdfast.ledger import letters
 
         own = None if templates is None else Path(templates)
-        with self._writing() as (session, _):
+        with self._writing() as (session, places):
             log = Log(session, self.by, self._clock())
-            if not letters.announced(session, log, Path(folder), own, pdf):
+            if not letters.announced(session, places, log, Path(folder), own, pdf):
                 return []
         with self.database.writing() as session, Outputs() as out:
             return letters.written(
@@ -485,6 +537,7 @@ class Ledger:
                     return []
             with self.database.writing() as session:  # nobody makes files anew meanwhile
                 places, left, wipe = self._places(session), [], False
+                places.refuse_others()
                 for chore in session.execute(select(Chore).order_by(Chore.id)).scalars().all():
                     if chore.what == WIPE:
                         wipe = True
@@ -494,6 +547,7 @@ class Ledger:
                         left.append(chore.path)
                 for path in session.execute(select(KnownFile.path)).scalars():
                     sweep(Path(path).parent)  # what somebody who was killed left there
+                    sweep(Path(path))
             if not wipe:
                 return left
             if not self.database.wipe():
@@ -522,8 +576,8 @@ class Ledger:
         return True
 
     def _exported_again(self, session: Session, path: Path, places: Places) -> bool:
-        if not path.exists():  # moved away: nobody here can reach it
-            return True
+        if not backup.is_backup(path, records.book_of(session).opened):
+            return True  # moved away: nobody here can reach it
         try:
             with Outputs() as out:
                 backup.exported(session, places, path, out)

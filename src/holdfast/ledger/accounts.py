@@ -8,13 +8,21 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from holdfast.files import sha256
 from holdfast.ledger.chain import broken_at, digest, lines, salted
 from holdfast.ledger.places import Places
-from holdfast.ledger.records import book_of, certified_left, pairs, promised_values
+from holdfast.ledger.records import (
+    EXPORT,
+    LETTERS,
+    OUTDATED,
+    book_of,
+    certified_left,
+    pairs,
+    promised_values,
+)
 from holdfast.ledger.tables import (
     BROKEN,
     LIVE,
@@ -80,7 +88,7 @@ def standing(session: Session, today: datetime.date, most: int = 20) -> Status:
     holders = (
         select(func.max(Letter.id).label("last"))
         .join(Promise, Letter.promise_id == Promise.id)
-        .where(*to_be_told())
+        .where(*to_be_told(today))
         .group_by(Promise.person_id, Promise.reference)
         .subquery()
     )
@@ -124,10 +132,11 @@ def _about(version: ModelVersion) -> dict[str, Any]:
     }
 
 
-def to_be_told() -> tuple[Any, ...]:
+def to_be_told(day: datetime.date) -> tuple[Any, ...]:
     """Letters that are due: of promises broken or mended whose holders do not know it yet."""
     state = Promise.state.in_((BROKEN, MENDED))
-    return Letter.told.is_(None), Letter.content.is_not(None), state
+    alive = or_(Promise.expires.is_(None), Promise.expires >= day)
+    return Letter.told.is_(None), Letter.content.is_not(None), state, alive
 
 
 @dataclass
@@ -195,6 +204,8 @@ def _replayed(session: Session) -> _Told:
             told.forgotten.add(body["person"])
         if entry.event in ("opened", "settings"):
             told.settings = body["settings"]
+        if entry.event in ("issued", "promise", "received", "request"):
+            body["since"] = entry.at
         if noun is not None:
             getattr(told, f"{noun}s").setdefault(body[noun], {}).update(body)
     return told
@@ -202,7 +213,7 @@ def _replayed(session: Session) -> _Told:
 
 def _promises_against(session: Session, told: _Told) -> list[str]:
     asked = select(
-        *(Promise.id, Promise.state, Promise.certified, Promise.certified_under),
+        *(Promise.id, Promise.state, Promise.since, Promise.certified, Promise.certified_under),
         *(Promise.reference, Promise.factual, Promise.point, Promise.target),
         *(Promise.issued, Promise.expires, Promise.person_id, Person.salt, Person.token),
     ).outerjoin(Person, Promise.person_id == Person.id)
@@ -210,7 +221,7 @@ def _promises_against(session: Session, told: _Told) -> list[str]:
     for line in session.execute(asked.execution_options(yield_per=5000)):
         seen.add(line.id)
         log = told.promises.get(line.id, {})
-        if log.get("now") != line.state:
+        if log.get("now") != line.state or log.get("since") != line.since:
             said = log.get("now", "nothing")
             faults.append(f"promise {line.id} is {line.state!r}, and the log says {said!r}")
         elif line.certified != log["certified"] or (
@@ -230,7 +241,8 @@ def _promises_against(session: Session, told: _Told) -> list[str]:
 
 def _requests_against(session: Session, told: _Told) -> list[str]:
     asked = select(
-        *(Request.id, Request.state, Request.due, Request.received, Request.extension),
+        *(Request.id, Request.state, Request.since, Request.due, Request.received),
+        *(Request.extension,),
         *(Request.reference, Person.token),
     ).outerjoin(Person, Request.person_id == Person.id)
     now = {line.id: line for line in session.execute(asked)}
@@ -244,7 +256,8 @@ def _requests_against(session: Session, told: _Told) -> list[str]:
             faults.append(f"request {number} is due {line.due}, and the log says {log['due']}")
         elif line.state in OPEN and line.token != log["person"]:
             faults.append(f"request {number} is somebody else's, by the log")
-        elif (log["received"], log["reference"], log.get("why")) != (
+        elif (log["since"], log["received"], log["reference"], log.get("why")) != (
+            line.since,
             line.received.isoformat(),
             line.reference,
             line.extension,
@@ -262,7 +275,7 @@ def _people_against(session: Session) -> list[str]:
 
 
 def _models_against(session: Session, told: _Told) -> list[str]:
-    names = ("sha256", "kind", "target", "lineage", "erased", "reason")
+    names = ("sha256", "kind", "target", "lineage", "erased", "reason", "rows")
     versions = {version.id: version for version in session.execute(select(ModelVersion)).scalars()}
     faults = []
     for number in sorted(told.models.keys() | versions.keys()):
@@ -272,6 +285,10 @@ def _models_against(session: Session, told: _Told) -> list[str]:
             for name in names
             if log.get(name) != getattr(version, name, None)
         ]
+        if version is not None and log.get("settings") != digest(version.settings):
+            faults.append(f"the settings of model {number} are not what the log says")
+        if number == max(versions, default=0) and log.get("table") != versions[number].table_sha256:
+            faults.append(f"the table of model {number} is not what the log says")
     return faults
 
 
@@ -305,6 +322,8 @@ def content(session: Session) -> dict[str, Any]:
     for table in LOGICAL:
         columns = [column.name for column in table.__table__.columns]
         asked = select(*table.__table__.columns).order_by(table.id)
+        if table is KnownFile:  # what would be removed wherever it is does not travel
+            asked = asked.where(KnownFile.role.in_((LETTERS, EXPORT, OUTDATED)))
         found[table.__tablename__] = [
             {name: _plain(value) for name, value in zip(columns, line, strict=True)}
             for line in session.execute(asked)

@@ -24,7 +24,7 @@ from holdfast.tables import existing_file
 
 #: the day every member has, so that the same books give the same bytes
 _DAY = (1980, 1, 1, 0, 0, 0)
-BOOKS, NOTE = "books.json", "READ-ME-FIRST.txt"
+BOOKS, NOTE, WHOSE = "books.json", "READ-ME-FIRST.txt", "opened.txt"
 _TEXT = (
     "Personal data: everything a ledger of Holdfast holds, with its table and its model. "
     "Whoever is erased from the ledger must go from here too: make a new export then, and remove "
@@ -32,12 +32,15 @@ _TEXT = (
 )
 
 
-def is_backup(path: Path) -> bool:
-    """Whether a file is an export of a ledger."""
-    if not path.is_file() or not zipfile.is_zipfile(path):
+def is_backup(path: Path, opened: str | None = None) -> bool:
+    """Whether a file is an export of a ledger; of the one opened then, where that is said."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if opened is None:
+                return BOOKS in archive.namelist()
+            return archive.getinfo(WHOSE).file_size < 200 and archive.read(WHOSE).decode() == opened
+    except (zipfile.BadZipFile, OSError, ValueError, KeyError, NotImplementedError, RuntimeError):
         return False
-    with zipfile.ZipFile(path) as archive:
-        return BOOKS in archive.namelist()
 
 
 def exported(session: Session, places: Places, path: Path, out: Outputs) -> str:
@@ -57,6 +60,7 @@ def exported(session: Session, places: Places, path: Path, out: Outputs) -> str:
     def fill(place: Path) -> None:
         with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
             _put(archive, NOTE, _TEXT.encode())
+            _put(archive, WHOSE, book_of(session).opened.encode())
             told = {"version": REVISIONS[-1], "books": found}
             _put(archive, BOOKS, canonical(told).encode("utf-8", "surrogatepass"))
             for name, file in files.items():
@@ -93,7 +97,9 @@ def restored(session: Session, places: Places, path: Path) -> str:
         raise HoldfastError(f"{what} was exported by another version of Holdfast")
     try:
         _insert(session, told.get("books"), what)
-    except (AttributeError, LookupError, TypeError, ValueError, SQLAlchemyError):
+    except HoldfastError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SQLAlchemyError):
         raise HoldfastError(f"{what} is damaged: it cannot be read back") from None
     names = _place(session, places, files, what)
     faults = verified(session, places).faults

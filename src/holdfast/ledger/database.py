@@ -25,7 +25,7 @@ from holdfast.ledger.tables import REVISIONS, Book
 WAIT = 30.0
 
 #: tables a person's values may have stood in
-PERSONAL = ("people", "promises", "requests", "letters", "chores", "files")
+PERSONAL = ("people", "promises", "requests", "breaks", "letters", "chores", "files")
 
 
 class Database:

@@ -12,15 +12,22 @@ import numpy as np
 from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
+from holdfast.algebra.rows import as_text
+from holdfast.cases.files import read
 from holdfast.cases.modelfile import save_model
 from holdfast.cases.remaining import write_without
 from holdfast.errors import HoldfastError
-from holdfast.ledger.chain import Log, now, salted
+from holdfast.files import sha256
+from holdfast.ledger.chain import Log, digest, now, salted
 from holdfast.ledger.ground import Ground, loaded
 from holdfast.ledger.judging import Mend, Outcome, judged_again, promises_held, scores_of
 from holdfast.ledger.places import Places
 from holdfast.ledger.records import (
-    MANY,
+    CASE_FILE,
+    EXPORT,
+    LETTERS,
+    OUTDATED,
+    SOURCE,
     book_of,
     certified_left,
     expire,
@@ -30,6 +37,7 @@ from holdfast.ledger.records import (
     next_id,
     promised_values,
     request_of,
+    take_back_pages,
 )
 from holdfast.ledger.tables import (
     BROKEN,
@@ -48,23 +56,6 @@ from holdfast.ledger.tables import (
     Promise,
     Request,
 )
-
-#: files outside the books that have people in them: removed, or made anew, when one is erased
-CASE_FILE, LETTERS, EXPORT = "case file", "letters", "export"
-
-#: files the books were filled from, and those of them in which somebody is who was erased since
-SOURCE, OUTDATED = "source", "outdated source"
-
-#: files in which an id stands as it is
-PLAIN = (".csv", ".txt", ".tsv")
-
-#: the list of letters in a folder of them
-SUMMARY = "summary.html"
-
-
-def pages_of(letter: int) -> list[str]:
-    """What the files of a letter are called."""
-    return [f"letter-{letter:05d}.{kind}" for kind in ("html", "pdf")]
 
 
 @dataclass
@@ -132,6 +123,7 @@ def _planned(
     ahead: int | None,
     start: str,
     day: datetime.date,
+    skip: bool,
 ) -> _Plan | Erasure:
     """Everything worked out, and nothing written."""
     requests, done = _asked(session, numbers)
@@ -149,13 +141,19 @@ def _planned(
             select(Promise.person_id).where(Promise.person_id.in_([p.id for p in people]))
         )
     }
-    for request, person in zip(requests, people, strict=True):
+    for request, person in list(zip(requests, people, strict=True)):
         if person.name not in inside and person.id not in holders:
+            if skip:
+                requests.remove(request)
+                people.remove(person)
+                continue
             raise HoldfastError(
                 f"request {request.id} is of somebody who is neither in the training table nor "
                 "holds a promise: there is nothing to erase, and nothing was done. Check the id; "
                 "if nothing is held of them, refuse the request and say so"
             )
+    if not requests:
+        return Erasure([], done, 0, 0, 0, None, {}, [])
     if rows.size >= len(ground.names):
         raise HoldfastError("without them the training table is empty: nothing was done")
     outcome = None
@@ -179,23 +177,62 @@ def _planned(
         len(own),
         outcome,
         _left(session, version, units, outcome, [person.id for person in people]),
-        [known.path for known in _sources_with(session, places, names)],
+        [
+            known.path
+            for known in _sources_with(session, ground, places, called(session, people))
+            if Path(known.path).exists()
+        ],
     )
     return _Plan(ground, requests, people, rows, erasure)
 
 
-def _sources_with(session: Session, places: Places, names: Sequence[str]) -> list[KnownFile]:
-    """Files the ledger was filled from in which somebody of these can still be found."""
+def _sources_with(
+    session: Session, ground: Ground, places: Places, names: Sequence[str]
+) -> list[KnownFile]:
+    """Files the ledger was filled from in which somebody of these is, or was when they came."""
     found = []
-    known = select(KnownFile).where(KnownFile.role.in_((SOURCE, OUTDATED)))
-    for file in session.execute(known.order_by(KnownFile.path)).scalars():
+    known = select(KnownFile).where(KnownFile.role == SOURCE).order_by(KnownFile.path)
+    for file in session.execute(known).scalars():
         place = Path(file.path)
-        if place.parent.absolute() == places.folder.absolute() or not place.is_file():
-            continue
-        data = place.read_bytes()
-        if place.suffix.lower() not in PLAIN or any(name.encode() in data for name in names):
+        own = place.parent.absolute() == places.folder.absolute()
+        if not own and place.suffix.lower() != ".skops" and _may_have(ground, file, names):
             found.append(file)
     return found
+
+
+def _may_have(ground: Ground, file: KnownFile, names: Sequence[str]) -> bool:
+    """Whether somebody of these is in a file; one that is not as it was may have had them."""
+    place = Path(file.path)
+    if not place.is_file() or sha256(place) != file.sha256:
+        return True
+    try:
+        table = read(ground.settings.model_copy(update={"text": []}), place)
+    except HoldfastError:
+        return True
+    columns = [c for c in (ground.settings.id, ground.settings.subject) if c in table.columns]
+    inside = {as_text(cell) for name in columns for cell in table[name]}
+    return not columns or not inside.isdisjoint(names)
+
+
+def remember_sources(
+    session: Session, ground: Ground, places: Places, names: Sequence[str], at: str
+) -> None:
+    """Files as they came in which these people were: nobody is brought back from them."""
+    for file in _sources_with(session, ground, places, names):
+        key = f"sha256:{file.sha256}"
+        known = select(KnownFile.id).where(KnownFile.path == key)
+        if session.execute(known).first() is None:
+            session.add(KnownFile(role=OUTDATED, path=key, made=at, sha256=file.sha256))
+    session.flush()
+
+
+def called(session: Session, people: Sequence[Person]) -> list[str]:
+    """What some people are called in files: by their own names, and those of their promises."""
+    names = [person.name for person in people]
+    for person in people:
+        held = select(Promise.reference).where(Promise.person_id == person.id)
+        names += [str(reference) for reference in session.execute(held).scalars()]
+    return names
 
 
 def _left(
@@ -220,10 +257,11 @@ def previewed(
     trust: Sequence[str] = (),
     start: str = "fitted",
     at: datetime.datetime | None = None,
+    skip: bool = False,
 ) -> Erasure:
     """What honouring some requests would do; nothing is written."""
     day = (at or now()).astimezone(datetime.UTC).date()
-    plan = _planned(session, places, numbers, trust, 0, start, day)
+    plan = _planned(session, places, numbers, trust, 0, start, day, skip)
     return plan if isinstance(plan, Erasure) else plan.erasure
 
 
@@ -235,16 +273,16 @@ def honoured(
     trust: Sequence[str] = (),
     start: str = "fitted",
     at: datetime.datetime | None = None,
+    skip: bool = False,
 ) -> Erasure:
     """Some requests honoured, as one change of the books; the files stand, the chores remain."""
     log = Log(session, by, at)
     expire(session, log)
-    plan = _planned(session, places, numbers, trust, None, start, log.day)
+    plan = _planned(session, places, numbers, trust, None, start, log.day, skip)
     if isinstance(plan, Erasure):
         log.write()
         return plan
-    for file in _sources_with(session, places, [person.name for person in plan.people]):
-        file.role = OUTDATED
+    remember_sources(session, plan.ground, places, called(session, plan.people), log.at)
     version = model_in_force(session)
     if plan.erasure.outcome is not None:
         version = _new_version(session, places, log, plan)
@@ -271,12 +309,12 @@ def _new_version(session: Session, places: Places, log: Log, plan: _Plan) -> Mod
         f"table-{number}", suffix, lambda place: write_without(ground.settings, plan.rows, place)
     )
     estimator = outcome.model.estimator
-    path, digest = places.write(
+    path, model_hash = places.write(
         f"model-{number}", ".skops", lambda place: save_model(estimator, place)
     )
     made = ModelVersion(
         id=number,
-        sha256=digest,
+        sha256=model_hash,
         kind=old.kind,
         settings=old.settings,
         target=ground.target + outcome.model.shift,
@@ -310,6 +348,9 @@ def put_in_force(session: Session, log: Log, made: ModelVersion, old: ModelVersi
         lineage=made.lineage,
         erased=made.erased,
         reason=made.reason,
+        rows=made.rows,
+        table=made.table_sha256,
+        settings=digest(made.settings),
     )
 
 
@@ -338,8 +379,7 @@ def recorded(
     again = [held[place] for place in np.flatnonzero(outcome.recovers).tolist()]
     move(session, log, [(line.id, BROKEN) for line in again], LIVE, "it holds again")
     told = [line.id for line in again] + [line["promise_id"] for line in letters]
-    take_back_pages(session, [line.person_id for line in again])
-    take_back_pages(session, [held[place].person_id for place in outcome.mends])
+    take_back_pages(session, told)
     if told:
         untold = delete(Letter).where(Letter.promise_id == bindparam("of"), Letter.told.is_(None))
         session.connection().execute(untold, [{"of": number} for number in told])
@@ -348,25 +388,21 @@ def recorded(
 
 
 def settle(session: Session, log: Log, promises: Sequence[int]) -> None:
-    """Promises whose place others took, and those were settled before anybody was told.
+    """Promises were settled in whose place others had come before anybody was told.
 
-    There is nothing to tell any more: they end with them, and so do their letters.
+    There is nothing to tell of those any more: they end too, and so do their letters.
     """
-    people: list[int] = []
     for number in promises:
         line = session.get_one(Promise, number)
         earlier = select(Promise.id, Promise.state).where(
             Promise.person_id == line.person_id,
             Promise.reference == line.reference,
             Promise.state.in_((BROKEN, MENDED)),
+            Promise.id.not_in(promises),
         )
         found = [(n, state) for n, state in session.execute(earlier)]
         move(session, log, found, WITHDRAWN, "settled before its holder was told")
-        numbers = [n for n, _ in found]
-        untold = Letter.promise_id.in_(numbers), Letter.told.is_(None)
-        session.execute(update(Letter).where(*untold).values(content=None))
-        people.append(int(str(line.person_id)))
-    take_back_pages(session, people)
+        take_back_pages(session, [number, *(n for n, _ in found)])
 
 
 def _anew(number: int, old: Any, mend: Mend, version: ModelVersion, log: Log) -> dict[str, Any]:
@@ -413,11 +449,11 @@ def _broken(version: ModelVersion, outcome: Outcome, i: int) -> dict[str, Any]:
 
 def forgotten(session: Session, log: Log, person: Person, reason: str) -> None:
     """Nothing of a person's own is left on their promises; what they were is on record."""
-    take_back_pages(session, [person.id])
     lines = session.execute(
         select(Promise.id, Promise.state).where(Promise.person_id == person.id)
     ).all()
     numbers = [number for number, _ in lines]
+    take_back_pages(session, numbers)
     standing = [(n, s) for n, s in lines if s in (LIVE, BROKEN, MENDED)]
     move(session, log, standing, WITHDRAWN, reason)
     session.execute(delete(Break).where(Break.promise_id.in_(numbers)))
@@ -425,22 +461,6 @@ def forgotten(session: Session, log: Log, person: Person, reason: str) -> None:
     empty = {"person_id": None, "reference": None, "factual": None, "point": None, "margin": None}
     session.execute(update(Promise).where(Promise.id.in_(numbers)).values(**empty))
     log.add("forgotten", person=person.token)
-
-
-def take_back_pages(session: Session, people: Sequence[int]) -> None:
-    """Pages of letters to some people are to go: what they say does not hold, or nobody may know.
-
-    The list of all letters goes with them; writing the letters again makes another.
-    """
-    numbers: list[int] = []
-    for start in range(0, len(people), MANY):
-        theirs = Promise.person_id.in_(people[start : start + MANY])
-        written = select(Letter.id).join(Promise).where(theirs, Letter.written.is_not(None))
-        numbers += session.execute(written).scalars()
-    folders = select(KnownFile.path).where(KnownFile.role == LETTERS)
-    for folder in session.execute(folders).scalars().all() if numbers else ():
-        for name in [*(page for n in numbers for page in pages_of(n)), SUMMARY]:
-            session.add(Chore(what="remove", path=str(Path(folder, name))))
 
 
 def leave_chores(session: Session, purge: bool = False) -> None:

@@ -27,9 +27,6 @@ from holdfast.errors import HoldfastError
 from holdfast.files import sha256
 from holdfast.ledger.chain import Log, digest, moment, now
 from holdfast.ledger.erasing import (
-    CASE_FILE,
-    OUTDATED,
-    SOURCE,
     issued,
     leave_chores,
     put_in_force,
@@ -47,6 +44,9 @@ from holdfast.ledger.judging import (
 )
 from holdfast.ledger.places import Places
 from holdfast.ledger.records import (
+    CASE_FILE,
+    OUTDATED,
+    SOURCE,
     book_of,
     cells,
     certified_left,
@@ -88,15 +88,16 @@ class Filled:
     replaced: int
 
 
-def opened(session: Session, files: str, desk: dict[str, Any], by: str) -> bool:
+def opened(
+    session: Session, files: str, desk: dict[str, Any], by: str, at: datetime.datetime | None = None
+) -> bool:
     """The first line of the books; whether there was none. Settings that are given are taken."""
     found = session.execute(select(Book)).scalar_one_or_none()
     given = {name: value for name, value in desk.items() if value is not None}
     if found is None:
-        at = moment(now())
-        session.add(Book(id=1, opened=at, files=files, settings={**DESK, **given}))
+        session.add(Book(id=1, opened=moment(at or now()), files=files, settings={**DESK, **given}))
     elif given and any(found.settings.get(name) != value for name, value in given.items()):
-        log = Log(session, by)
+        log = Log(session, by, at)
         _set(found, log, **given)
         log.write()
     session.flush()
@@ -273,10 +274,12 @@ def know(session: Session, role: str, path: Any, at: str, hash_: str | None = No
     """A file outside the books, on record."""
     place = str(Path(path).absolute())
     found = session.execute(select(KnownFile).where(KnownFile.path == place)).scalar_one_or_none()
+    if found is not None and found.role != role:
+        raise HoldfastError(f"{place!r} is on record as {found.role}: name another")
     if found is None:
         session.add(KnownFile(role=role, path=place, made=at, sha256=hash_))
     else:
-        found.role, found.made, found.sha256 = role, at, hash_
+        found.made, found.sha256 = at, hash_
     session.flush()
 
 
@@ -295,12 +298,12 @@ def _promises(
     same = 0
     for i, person in enumerate(numbers):
         before = standing.get((person, given.references[i]))
-        if digest(points[i]) in ever.get((person, given.references[i]), ()):
+        if _key(points[i], given.expires[i]) in ever.get((person, given.references[i]), ()):
             same += 1  # in force, or settled long since: no news either way
             continue
-        if before is not None:
-            replaced.append(before)
         state, reason = _state(float(margins[i]), given.expires[i], today)
+        if before is not None and state != EXPIRED:
+            replaced.append(before)
         lines.append(
             {
                 "id": number,
@@ -330,7 +333,7 @@ def _promises(
         live, proven(ground.model, rows, version.target, looks, ground), strict=True
     ):
         line["certified"], line["certified_under"] = k, None if k is None else version.id
-    settle(session, log, [number for number, state in replaced if state == LIVE])
+    settle(session, log, [number for number, _ in replaced])
     move(session, log, replaced, WITHDRAWN, "another promise was given")
     named = {person.id: person for person in people.values()}
     for line in lines:
@@ -367,16 +370,22 @@ def _standing(
 ) -> tuple[dict[Holder, tuple[int, str]], dict[Holder, set[str]]]:
     """By whose they are: the promise in force or broken, and hashes of all there have been."""
     asked = select(
-        Promise.person_id, Promise.reference, Promise.id, Promise.state, Promise.point
+        *(Promise.person_id, Promise.reference, Promise.id, Promise.state, Promise.point),
+        Promise.expires,
     ).where(Promise.person_id.is_not(None))
     standing: dict[Holder, tuple[int, str]] = {}
     ever: dict[Holder, set[str]] = {}
-    for person, reference, number, state, point in session.execute(asked):
+    for person, reference, number, state, point, expires in session.execute(asked):
         holder = (int(str(person)), str(reference))
-        ever.setdefault(holder, set()).add(digest(point))
+        ever.setdefault(holder, set()).add(_key(point, expires))
         if state in (LIVE, BROKEN):
             standing[holder] = (number, state)
     return standing, ever
+
+
+def _key(point: Any, expires: datetime.date | None) -> str:
+    """What makes a promise another one: what is to be reached, and until when."""
+    return digest([point, None if expires is None else expires.isoformat()])
 
 
 def _state(margin: float, expires: datetime.date | None, today: datetime.date) -> tuple[str, str]:

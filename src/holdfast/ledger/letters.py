@@ -16,12 +16,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from holdfast.errors import HoldfastError
-from holdfast.files import PRIVATE, Outputs, writable_folder
+from holdfast.files import PRIVATE, Outputs, sweep, writable_folder
 from holdfast.ledger.accounts import to_be_told
 from holdfast.ledger.chain import Log
-from holdfast.ledger.erasing import LETTERS, SUMMARY, pages_of
 from holdfast.ledger.filling import know
-from holdfast.ledger.records import book_of, move
+from holdfast.ledger.places import Places
+from holdfast.ledger.records import LETTERS, SUMMARY, book_of, expire, move, pages_of
 from holdfast.ledger.tables import BROKEN, MENDED, TOLD, KnownFile, Letter, Promise
 from holdfast.recourse.wording import Wording
 from holdfast.report.case_file import PRIVATE_TABLES
@@ -31,7 +31,9 @@ from holdfast.report.letters import LetterText, letter_page, summary_page
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "msedge")
 
 
-def due(session: Session, only: Sequence[int] = ()) -> list[tuple[LetterText, list[Letter]]]:
+def due(
+    session: Session, day: datetime.date, only: Sequence[int] = ()
+) -> list[tuple[LetterText, list[Letter]]]:
     """Letters that are to be sent: one for everybody, however often their promise broke since.
 
     It tells of the first promise they know of and of the last one made.
@@ -39,7 +41,7 @@ def due(session: Session, only: Sequence[int] = ()) -> list[tuple[LetterText, li
     asked = (
         select(Letter, Promise)
         .join(Promise, Letter.promise_id == Promise.id)
-        .where(*to_be_told())
+        .where(*to_be_told(day))
         .order_by(Letter.id)
     )
     by_holder: dict[Any, list[tuple[Letter, Promise]]] = {}
@@ -65,9 +67,13 @@ def due(session: Session, only: Sequence[int] = ()) -> list[tuple[LetterText, li
     return found
 
 
-def announced(session: Session, log: Log, folder: Path, templates: Path | None, pdf: bool) -> bool:
+def announced(
+    session: Session, places: Places, log: Log, folder: Path, templates: Path | None, pdf: bool
+) -> bool:
     """Put a folder for letters on record, before anything stands in it; whether any is due."""
-    letters = due(session)
+    expire(session, log)
+    letters = due(session, log.day)
+    log.write()
     if not letters:
         return False
     if templates is not None and not templates.is_dir():
@@ -75,6 +81,8 @@ def announced(session: Session, log: Log, folder: Path, templates: Path | None, 
     if pdf:
         _browser()
     writable_folder(folder)
+    if folder.absolute() == places.folder.absolute():
+        raise HoldfastError(f"{str(folder)!r} is the ledger's own: name another folder")
     _refuse_others(session, folder, [text.number for text, _ in letters], pdf)
     know(session, LETTERS, folder, log.at)
     return True
@@ -93,7 +101,7 @@ def written(
 ) -> list[LetterText]:
     """All letters that are due, into a folder for its owner only."""
     log, book = Log(session, by, at), book_of(session)
-    letters = due(session)
+    letters = due(session, log.day)
     speech = language or str(book.settings["language"])
     wording = Wording.of(book.settings["labels"])
     browser = _browser() if pdf else None
@@ -102,6 +110,7 @@ def written(
         page = letter_page(text, wording, speech, str(book.settings["sender"]), log.day, templates)
         html, printed = pages_of(text.number)
         out.text(Path(place, html), page, PRIVATE)
+        Path(place, printed).unlink(missing_ok=True)  # of an earlier writing
         if browser is not None:
             out.file(Path(place, printed), partial(_print, browser, page), PRIVATE)
         for letter in lines:
@@ -117,9 +126,11 @@ def written(
 def _refuse_others(session: Session, folder: Path, numbers: list[int], pdf: bool) -> None:
     """Refuse to write over files that are not the ledger's."""
     place = str(folder.absolute())
-    known = select(KnownFile.id).where(KnownFile.role == LETTERS, KnownFile.path == place)
-    if session.execute(known).first() is not None:
+    known = session.execute(select(KnownFile.role).where(KnownFile.path == place)).scalar()
+    if known == LETTERS:
         return
+    if known is not None:
+        raise HoldfastError(f"{str(folder)!r} is on record as {known}: name another folder")
     for name in [SUMMARY, *(page for n in numbers for page in pages_of(n)[: 1 + pdf])]:
         if Path(folder, name).exists():
             raise HoldfastError(
@@ -132,7 +143,7 @@ def told(
 ) -> int:
     """Letters that were written have been sent; how many people know now."""
     log, count = Log(session, by, at), 0
-    letters = [(text, lines) for text, lines in due(session, only) if lines[-1].written]
+    letters = [(text, lines) for text, lines in due(session, log.day, only) if lines[-1].written]
     missing = set(only) - {text.number for text, _ in letters}
     if missing:
         raise HoldfastError(f"letter {min(missing)} is not written and waiting: nothing was done")
@@ -182,6 +193,7 @@ def _print(browser: str, page: str, to: Path) -> None:
 
 def remove_folder(folder: Path) -> None:
     """Take letters and case files of a folder away, and the folder where nothing else is in it."""
+    sweep(folder)
     for file in folder.iterdir():
         ours = file.name in (SUMMARY, *PRIVATE_TABLES)
         if ours or re.fullmatch(r"letter-\d+\.(html|pdf)", file.name):

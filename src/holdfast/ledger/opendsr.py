@@ -53,7 +53,7 @@ def read_requests(path: Path) -> list[Incoming]:
         raise HoldfastError(f"{str(path)!r} is larger than {MOST // 10**6} MB: split it")
     try:
         read = json.loads(file.read_text(encoding="utf-8-sig"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         raise HoldfastError(f"{str(path)!r} is no JSON: requests come as OpenDSR wants") from None
     except OSError as failure:
         raise HoldfastError(f"cannot read {str(path)!r}: {failure.strerror}") from None

@@ -40,9 +40,11 @@ class Places:
         """The folder, for its owner only, with a mark that says whose it is."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self._mark.exists():
-                self._mark.write_text(self.owner + "\n", encoding="utf-8")
-                self._mark.chmod(PRIVATE)
+            if not self._mark.exists() or not self._mark.stat().st_size:
+                place = self.folder / f"{MARK}.new"
+                place.write_text(self.owner + "\n", encoding="utf-8")
+                place.chmod(PRIVATE)
+                place.replace(self._mark)
         except OSError as failure:
             raise HoldfastError(
                 f"cannot make the folder {str(self.folder)!r}: {failure.strerror}"
@@ -63,7 +65,7 @@ class Places:
             owner = self._mark.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError):
             return
-        if owner != self.owner:
+        if owner and owner != self.owner:
             raise HoldfastError(
                 f"the folder {str(self.folder)!r} belongs to the ledger at {owner!r}. For books of "
                 "their own name another folder with ⟦files⟧ when they are made; if that ledger was "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, select, update
@@ -15,7 +16,11 @@ from holdfast.ledger.tables import (
     BROKEN,
     EXPIRED,
     LIVE,
+    MENDED,
     Book,
+    Chore,
+    KnownFile,
+    Letter,
     ModelVersion,
     Person,
     Promise,
@@ -47,6 +52,38 @@ def model_in_force(session: Session) -> ModelVersion:
             "the ledger is empty: fill it with holdfast ledger import and the settings of an audit"
         )
     return found
+
+
+#: files outside the books that have people in them: removed, or made anew, when one is erased
+CASE_FILE, LETTERS, EXPORT = "case file", "letters", "export"
+
+#: files the books were filled from, and those of them in which somebody is who was erased since
+SOURCE, OUTDATED = "source", "outdated source"
+
+#: the list of letters in a folder of them
+SUMMARY = "summary.html"
+
+
+def pages_of(letter: int) -> list[str]:
+    """What the files of a letter are called."""
+    return [f"letter-{letter:05d}.{kind}" for kind in ("html", "pdf")]
+
+
+def take_back_pages(session: Session, promises: Sequence[int]) -> None:
+    """Pages of letters about some promises are to go: they do not hold, or nobody may know.
+
+    The list of all letters goes with them; writing the letters again makes another.
+    """
+    numbers: list[int] = []
+    for start in range(0, len(promises), MANY):
+        about = Letter.promise_id.in_(promises[start : start + MANY])
+        numbers += session.execute(select(Letter.id).where(about)).scalars()
+        session.execute(update(Letter).where(about).values(written=None))
+    folders = select(KnownFile.path).where(KnownFile.role == LETTERS)
+    for folder in session.execute(folders).scalars().all() if numbers else ():
+        for name in [*(page for n in numbers for page in pages_of(n)), SUMMARY]:
+            session.add(Chore(what="remove", path=str(Path(folder, name))))
+    session.flush()
 
 
 def pairs(session: Session, asked: Any) -> dict[Any, Any]:
@@ -123,10 +160,11 @@ def move_request(session: Session, log: Log, request: Request, to: str, reason: 
 def expire(session: Session, log: Log) -> int:
     """Promises whose day has passed have expired; how many."""
     due = select(Promise.id, Promise.state).where(
-        Promise.state.in_((LIVE, BROKEN)), Promise.expires < log.day
+        Promise.state.in_((LIVE, BROKEN, MENDED)), Promise.expires < log.day
     )
     found = [(number, state) for number, state in session.execute(due)]
     move(session, log, found, EXPIRED, "its day has passed")
+    take_back_pages(session, [number for number, _ in found])
     return len(found)
 
 

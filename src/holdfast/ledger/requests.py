@@ -74,6 +74,8 @@ def received(
     wanted: list[tuple[str, str, datetime.date, dict[str, Any]]] = []
     lookup = Lookup(known)
     for name in dict.fromkeys(ids):
+        if not name.strip():
+            raise HoldfastError("an id is empty: nothing was written down")
         if name not in known and not unknown:
             raise _nobody(f"{name!r} is")
         wanted.append((name, str(uuid.uuid4()), today, {}))

@@ -223,12 +223,14 @@ class Look:
         self._some, self._rows = some, rows
         self._rooms = node.rooms(some)
         self._c = node.point.functionals(some, rows)
+        self._more = node.asked.charged(node.asked.k, some, units)
         self._gains = sets.gains(sets.candidates.scale(self._c.T).T)
-        if own and sets.candidates.single and sets.k > 1 and self._rooms[0] >= 0:
-            shared = paired_gains(sets, node.point.score(int(some[0])), float(self._rooms[0]))
+        if own and self._may_share(node):
+            most = largest_sum(np.maximum(-self._more[0], 0.0), sets.k)
+            room = float(self._rooms[0]) + most
+            shared = paired_gains(sets, node.point.score(int(some[0])), room)
             if largest_sum(shared, sets.k) < largest_sum(self._gains[0], sets.k):
                 self._gains = shared[None]
-        self._more = node.asked.charged(node.asked.k, some, units)
         shape = self._gains.shape
         self.decided = np.ones(shape[0], dtype=bool)
         self.alive: Any = np.zeros(shape, dtype=bool)
@@ -241,6 +243,12 @@ class Look:
         for ladder, weighs in node.ladders:
             if weighs <= 0.0 or largest_sum(sets.candidates.leverage, self.k) > weighs:
                 self._climb(ladder, weighs, own)
+
+    def _may_share(self, node: Node) -> bool:
+        """Whether pairs may be paid for by the weaker: what rows are charged later has no sign."""
+        ladders = [ladder for ladder, _ in node.ladders or () if not ladder.ended]
+        signed = any(len(ladder.shifts.vectors) for ladder in ladders)
+        return self.sets.candidates.single and self.k > 1 and self._rooms[0] >= 0 and not signed
 
     @property
     def _wide(self) -> Positions:

@@ -13,7 +13,9 @@ harm. Looked at from one score ``b`` it need not. With :math:`c_i = u_iᵀb`, ``
 
    .. math:: Σ_S (c_i r_i + m c_i²/‖b‖²) + Σ_{i,l ∈ S} c_i H^⊥_{il} x_l ≥ m .
 
-   If what a set may reach is lowered by charges to the rows, the charges are added on the left.
+   If rows are charged beside, a set breaks the score with :math:`e ≥ m − χ`, ``χ`` the sum of its
+   charges. Then :math:`Σ_S (c_i r_i + m' c_i²/‖b‖²) + Σ c_i H^⊥_{il} x_l + χ ≥ m` for any
+   :math:`m' ≥ m − χ`. Charges may have signs: ``m'`` is ``m`` and the most they can take off.
 2. **Across, pairs are shared out.** What ``i`` and ``l`` do together, :math:`(c_i x_l + c_l x_i)
    H^⊥_{il}` with ``x`` in its box, is paid by the one with the smaller value of its own: a row pays
    for at most ``k − 1`` partners, all stronger than itself. The strongest pays nothing.
@@ -65,9 +67,13 @@ class Among:
         if k not in self._sets:
             self._sets[k] = Sets(self._pool, k)
         sets, places = self._sets[k], np.arange(len(self._pool))
+        if not places.size:
+            return places
         b = self._point.score(j)
         while sets.fine and room >= 0:
-            values = np.maximum((paired_gains(sets, b, room) + charge[places]) * (1 + 1e-9), 0.0)
+            reach = room + largest_sum(np.maximum(-charge[places], 0.0), k)
+            values = paired_gains(sets, b, reach) + charge[places]
+            values = np.maximum(values + 1e-9 * np.abs(values), 0.0)
             if largest_sum(values, k) <= room:
                 return None
             alive = values + largest_sum(values, k - 1) > room
@@ -111,6 +117,9 @@ class Among:
 
 def paired_gains(sets: Sets, b: Array, room: float) -> Array:
     """Values of single rows, those of a set with an effect of at least ``room`` adding up to it.
+
+    With charges to rows beside, ``room`` is what an effect may have to be at most for a set to
+    break the score.
 
     Parameters
     ----------

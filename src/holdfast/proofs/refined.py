@@ -89,7 +89,7 @@ class Refined:
         """0: no set of ``k`` rows breaks it; 1: one does; 2: not known."""
         verdict, rows = self._without_groups(k, nodes)
         if verdict == 2 and nodes == NODES:
-            verdict, rows = self._by_pairs(k, np.zeros(0, dtype=np.intp), 0.0, 0.0)
+            verdict, rows = self._by_pairs(k, np.zeros(0, dtype=np.intp), 0.0)
         if verdict == 1 or not self.boxes.clusters:
             return verdict, rows
         verdicts = [verdict]
@@ -138,9 +138,11 @@ class Refined:
                 return 1, tuple(cluster.rows[cluster.parts[t]].tolist())
             if left[t] == 0:
                 return 2, ()
-            if nodes == NODES:
+            # sets with rows of yet another group are beyond pairs: they must be within already
+            alone = len(self.boxes.clusters) == 1
+            if nodes == NODES and (alone or base[t] + sums[t, left[t] - 1] + others <= threshold):
                 gone = cluster.rows[cluster.parts[t]]
-                verdict, found = self._by_pairs(k, gone, float(base[t]), others)
+                verdict, found = self._by_pairs(k, gone, float(base[t]))
                 if verdict == 1:
                     return verdict, found
                 if verdict == 0:
@@ -176,19 +178,17 @@ class Refined:
                 return 2, ()
         return 0, ()
 
-    def _by_pairs(
-        self, k: int, gone: Positions, base: float, others: float
-    ) -> tuple[int, tuple[int, ...]]:
-        """The same for sets of some rows of a group and of rows outside of all groups.
+    def _by_pairs(self, k: int, gone: Positions, base: float) -> tuple[int, tuple[int, ...]]:
+        """The same for sets of some rows of one group and of rows outside of all groups.
 
-        ``base`` is what those gone do alone, ``others`` what may come on top beside.
+        ``base`` is what those gone do alone.
         """
         candidates, among = self.lists.among(gone, self.boxes)
         if among is None:
             return 2, ()
         charged = self.lists.missed.of(k, slice(self.j, self.j + 1), candidates)
         charge = charged[0] if len(charged) else np.zeros(candidates.size)
-        room = self.proof[k] - base - others
+        room = self.proof[k] - base
         left = among.left(self.j, k - gone.size, room, charge)
         if left is None:
             return 0, ()

@@ -19,6 +19,9 @@ from jinja2.sandbox import SandboxedEnvironment
 from holdfast.errors import HoldfastError
 from holdfast.recourse.wording import Wording
 
+#: what a template of somebody's own can come to
+FAILURES = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+
 #: lines of advice from which a page is set smaller
 MANY = 20
 
@@ -153,5 +156,5 @@ def _filled(name: str, templates: Path | None, **content: Any) -> str:
             f"there is no letter template {str(missing)!r}: ⟦language⟧ is one of "
             f"{', '.join(LANGUAGES)}, or one you bring in ⟦templates⟧"
         ) from None
-    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as wrong:
+    except (TemplateError, *FAILURES) as wrong:
         raise HoldfastError(f"the letter template {name!r} cannot be filled in: {wrong}") from None
