@@ -344,3 +344,161 @@ def test_german_without_english_in_it():
     assert "job: von keiner Angabe zu voll wechseln" in text
     assert "auf 1.000,5 je 2.5 Jahre erhöhen" in text
     assert "none" not in text
+
+
+def test_another_folder_only_with_ones_own_files(desk):
+    """``files`` on books that exist: their own folder, moved, or nothing."""
+    other = hf.Ledger(desk.folder / "other.db")
+    other.create()
+    with pytest.raises(hf.HoldfastError, match="belongs to the ledger at 'books.db'"):
+        other.create(desk.folder / "books.db.files")
+    other.close()
+    with pytest.raises(hf.HoldfastError, match="the table on record is not at"):
+        desk.books.create(desk.folder / "empty")
+    shutil.move(desk.folder / "books.db.files", desk.folder / "moved")
+    assert not desk.books.create(desk.folder / "moved")
+    assert desk.books.verify().faults == []
+    assert honour(desk, desk.breaker()).rows == 1
+
+
+def test_an_empty_mark_is_nobodys(desk):
+    (desk.folder / "books.db.files" / "ledger.txt").write_text("")
+    assert honour(desk, desk.breaker()).rows == 1
+    assert (desk.folder / "books.db.files" / "ledger.txt").read_text() == "books.db\n"
+
+
+def test_pages_of_a_killed_writing_go_with_their_reader(desk, monkeypatch):
+    """Killed after the pages stand there and before the books say so."""
+    from holdfast.ledger import letters
+
+    honour(desk, desk.breaker())
+    texts = desk.books.write_letters(desk.folder / "letters")
+    with sqlite3.connect(desk.address) as connection:
+        connection.execute("UPDATE letters SET written = NULL")
+    left = desk.folder / "letters" / ".holdfast-0123456789abcdef.html"
+    left.write_text(texts[0].to)
+    honour(desk, texts[0].to)
+    names = {path.name for path in (desk.folder / "letters").iterdir()}
+    assert f"letter-{texts[0].number:05d}.html" not in names
+    assert left.name not in names
+    assert letters.SUMMARY not in names
+
+
+def test_nobody_comes_back_from_an_old_file(desk, tmp_path):
+    name = desk.holder(inside=False)
+    old = tmp_path / "old"
+    old.mkdir()
+    for file in ("people.csv", "issued.csv"):
+        shutil.copy(desk.folder / file, old / file)
+        table = pd.read_csv(desk.folder / file)  # cleaned before, as it should be
+        table[table["customer"] != name].to_csv(desk.folder / file, index=False)
+    honour(desk, name)
+    desk.books.import_case(settings_for(desk.folder))  # no false alarm
+    with pytest.raises(hf.HoldfastError, match="somebody in it who was erased since"):
+        desk.books.import_case(
+            settings_for(desk.folder, people=old / "people.csv", recourses=old / "issued.csv")
+        )
+    assert name not in set(desk.promises()["name"])
+
+
+def test_a_folder_has_one_purpose(desk):
+    honour(desk, desk.breaker())
+    with sqlite3.connect(desk.address) as connection:
+        place = str(desk.folder / "case")
+        connection.execute(
+            "INSERT INTO files (role, path, made) VALUES ('case file', ?, '')", (place,)
+        )
+    with pytest.raises(hf.HoldfastError, match="is on record as case file"):
+        desk.books.write_letters(desk.folder / "case")
+    with pytest.raises(hf.HoldfastError, match="the ledger's own"):
+        desk.books.write_letters(desk.folder / "books.db.files")
+
+
+def test_a_swapped_table_is_noticed(desk):
+    from holdfast.files import sha256
+
+    place = next((desk.folder / "books.db.files").glob("table-*"))
+    place.write_bytes(place.read_bytes().replace(b"full", b"none", 1))
+    with sqlite3.connect(desk.address) as connection:
+        connection.execute("UPDATE models SET table_sha256 = ?", (sha256(place),))
+    assert "the table of model 1 is not what the log says" in desk.books.verify().faults
+
+
+def test_no_letters_about_what_expired(desk):
+    expiring(desk, 2)
+    honour(desk, desk.breaker())
+    texts = desk.books.write_letters(desk.folder / "letters")
+    assert texts
+    desk.pass_days(10)
+    assert desk.books.status().letters == {"due": 0, "written": 0}
+    assert desk.books.write_letters(desk.folder / "more") == []
+    desk.books.tidy()
+    assert not list((desk.folder / "letters").glob("letter-*"))
+    assert set(desk.books.status().promises) <= {"expired", "withdrawn"}
+
+
+def test_an_import_settles_the_whole_chain(desk):
+    honour(desk, desk.breaker())
+    target = desk.books.status().model["target"]
+    desk.books.replace_model(target=99.0, reason="a mistake")
+    desk.books.replace_model(target=target, reason="as it was")
+    mended = desk.promises().query("state == 'mended'")["name"].iloc[0]
+    table = pd.read_csv(desk.folder / "issued.csv").query("customer == @mended")
+    table.assign(income=99999.0).to_csv(desk.folder / "one.csv", index=False)
+    erased = set(pd.read_csv(desk.folder / "train.csv")["customer"]) - set(desk.table()["customer"])
+    for file in ("train.csv", "people.csv"):
+        whole = pd.read_csv(desk.folder / file)
+        whole[~whole["customer"].isin(erased)].to_csv(desk.folder / file, index=False)
+    desk.books.import_case(settings_for(desk.folder, recourses=desk.folder / "one.csv"))
+    theirs = desk.promises().query("name == @mended")["state"]
+    assert sorted(theirs)[0] == "live"
+    assert set(theirs) == {"live", "withdrawn"}
+    assert mended not in {text.to for text in desk.books.write_letters(desk.folder / "letters")}
+
+
+def test_a_renewed_promise_is_another(desk):
+    table = pd.read_csv(desk.folder / "issued.csv")
+    day = desk.books.today() + datetime.timedelta(days=100)
+    table.assign(expires=day.isoformat()).to_csv(desk.folder / "renewed.csv", index=False)
+    settings = settings_for(desk.folder, recourses=desk.folder / "renewed.csv")
+    found = desk.books.import_case(settings)
+    assert found.replaced == len(table)
+    assert desk.books.import_case(settings).same == len(table)
+
+
+def test_other_exports_are_not_written_over(desk, tmp_path):
+    other = hf.Ledger(tmp_path / "other.db")
+    other.create()
+    other.export(tmp_path / "theirs.zip")
+    with pytest.raises(hf.HoldfastError, match="no export of this ledger"):
+        desk.books.export(tmp_path / "theirs.zip")
+    desk.books.export(tmp_path / "mine.zip")
+    (tmp_path / "mine.zip").write_bytes((tmp_path / "theirs.zip").read_bytes())
+    honour(desk, desk.breaker())
+    assert (tmp_path / "mine.zip").read_bytes() == (tmp_path / "theirs.zip").read_bytes()
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ledger", "model", "--target", "3", "--reason", "x\udcff"],
+        ["ledger", "forget", "\udcff"],
+        ["ledger", "mark", "kept", "\udcff"],
+        ["ledger", "verify", "--head", "\udcff"],
+        ["ledger", "export", "\udcff.zip"],
+        ["ledger", "status", "--ledger", "x\0"],
+        ["request", "add", "", "--unknown"],
+        ["request", "add", "--opendsr", "digits.json"],
+        ["ledger", "import", "broken.zip"],
+    ],
+)
+def test_still_more_nonsense(desk, capsys, monkeypatch, arguments):
+    monkeypatch.chdir(desk.folder)
+    monkeypatch.setenv("HOLDFAST_LEDGER", "books.db")
+    (desk.folder / "digits.json").write_text('[{"a": ' + "9" * 5000 + "}]")
+    (desk.folder / "broken.zip").write_bytes(b"PK\x05\x06" + b"\xff" * 18)
+    assert run(arguments) == 2
+    said = capsys.readouterr().err
+    assert "should not have happened" not in said
+    assert "Traceback" not in said
