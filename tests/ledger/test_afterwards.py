@@ -11,6 +11,7 @@ import pytest
 import holdfast as hf
 from desk import Desk, files_of_a_lender, settings_for
 from holdfast.cli import run
+from holdfast.ledger import tidying
 from lender import loans
 
 
@@ -169,7 +170,7 @@ def test_what_cannot_be_removed_yet_is_said(desk, monkeypatch, capsys):
     desk.books.export(desk.folder / "backup.zip")
     number = desk.books.receive([desk.breaker()])[0].id
     desk.books.close()
-    monkeypatch.setattr(hf.Ledger, "_exported_again", lambda *_: False)
+    monkeypatch.setattr(tidying, "exported_again", lambda *_: False)
     address = str(desk.address)
     assert run(["request", "honour", str(number), "--ledger", address]) == 1
     assert "backup.zip could not be tidied up yet" in capsys.readouterr().err

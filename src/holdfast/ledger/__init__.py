@@ -22,8 +22,8 @@ except ModuleNotFoundError:
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from holdfast.files import Outputs, sweep, writable, writable_folder
-from holdfast.ledger import accounts, backup, records
+from holdfast.files import Outputs, writable, writable_folder
+from holdfast.ledger import accounts, backup, records, tidying
 from holdfast.ledger.chain import Log, now
 from holdfast.ledger.database import WAIT, Database
 from holdfast.ledger.places import Places
@@ -32,9 +32,7 @@ from holdfast.ledger.tables import (
     KEPT,
     LIVE,
     OPEN,
-    WIPE,
     WITHDRAWN,
-    Book,
     Chore,
     Entry,
     KnownFile,
@@ -213,7 +211,7 @@ class Ledger:
 
         The file is on record: once somebody is erased it is made anew.
         """
-        from holdfast.ledger import filling
+        from holdfast.ledger import sources
 
         refuse_no_text(str(path), "the path")
         place = writable(path)
@@ -225,7 +223,7 @@ class Ledger:
                 )
             if place.absolute().parent == places.folder.absolute():
                 raise HoldfastError(f"{str(path)!r} would stand among the ledger's own files")
-            filling.know(session, records.EXPORT, path, Log(session, self.by, self._clock()).at)
+            sources.know(session, records.EXPORT, path, Log(session, self.by, self._clock()).at)
         with self.database.writing() as session, Outputs() as out:
             return backup.exported(session, places, place, out)
 
@@ -353,7 +351,7 @@ class Ledger:
         return emptied, files, left
 
     def _forget(self, session: Session, places: Places, log: Log, ids: Sequence[str]) -> int:
-        from holdfast.ledger import erasing
+        from holdfast.ledger import erasing, sources
         from holdfast.ledger.ground import loaded, names_in_table
 
         for name in ids:
@@ -362,7 +360,7 @@ class Ledger:
         inside = names_in_table(records.book_of(session), records.model_in_force(session), places)
         count = 0
         book, version = records.book_of(session), records.model_in_force(session)
-        known = erasing.called(session, [people[name] for name in ids if name in people])
+        known = sources.called(session, [people[name] for name in ids if name in people])
         ground = loaded(book, version, places)
         for name in dict.fromkeys(ids):
             if name in inside:
@@ -385,7 +383,7 @@ class Ledger:
             count += len(session.execute(held).all())
             erasing.forgotten(session, log, person, "forgotten")
             session.execute(delete(Person).where(Person.id == person.id))
-        erasing.remember_sources(session, ground, places, known, log.at)
+        sources.remember(session, ground, places, known, log.at)
         return count
 
     # requests
@@ -530,60 +528,7 @@ class Ledger:
 
     def tidy(self) -> list[str]:
         """Do what was decided and is not done yet; what is left, to be tried by whoever is next."""
-        try:
-            with self.database.reading() as session:
-                book = session.execute(select(Book)).scalar_one_or_none()
-                if book is None or session.execute(select(Chore.id).limit(1)).first() is None:
-                    return []
-            with self.database.writing() as session:  # nobody makes files anew meanwhile
-                places, left, wipe = self._places(session), [], False
-                places.refuse_others()
-                for chore in session.execute(select(Chore).order_by(Chore.id)).scalars().all():
-                    if chore.what == WIPE:
-                        wipe = True
-                    elif self._done(session, chore, places):
-                        session.delete(chore)
-                    else:
-                        left.append(chore.path)
-                for path in session.execute(select(KnownFile.path)).scalars():
-                    sweep(Path(path).parent)  # what somebody who was killed left there
-                    sweep(Path(path))
-            if not wipe:
-                return left
-            if not self.database.wipe():
-                return [*left, self.database.address]
-            with self.database.writing() as session:
-                session.execute(delete(Chore).where(Chore.what == WIPE))
-            return left
-        except HoldfastError:  # locked, or no room: what was decided stands
-            return [self.database.address]
-
-    def _done(self, session: Session, chore: Chore, places: Places) -> bool:
-        """One chore; whether it is done."""
-        path = Path(chore.path)
-        if chore.what == "export":
-            return self._exported_again(session, path, places)
-        place = path if path.is_absolute() else places.path(chore.path)
-        try:
-            if place.is_dir():
-                from holdfast.ledger.letters import remove_folder
-
-                remove_folder(place)
-            else:
-                place.unlink(missing_ok=True)
-        except OSError:
-            return False
-        return True
-
-    def _exported_again(self, session: Session, path: Path, places: Places) -> bool:
-        if not backup.is_backup(path, records.book_of(session).opened):
-            return True  # moved away: nobody here can reach it
-        try:
-            with Outputs() as out:
-                backup.exported(session, places, path, out)
-        except (HoldfastError, OSError):
-            return False
-        return True
+        return tidying.tidied(self.database, self._places)
 
 
 def _files_named(session: Session) -> set[str]:

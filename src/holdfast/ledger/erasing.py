@@ -12,12 +12,10 @@ import numpy as np
 from sqlalchemy import bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from holdfast.algebra.rows import as_text
-from holdfast.cases.files import read
 from holdfast.cases.modelfile import save_model
 from holdfast.cases.remaining import write_without
 from holdfast.errors import HoldfastError
-from holdfast.files import sha256
+from holdfast.ledger import sources
 from holdfast.ledger.chain import Log, digest, now, salted
 from holdfast.ledger.ground import Ground, loaded
 from holdfast.ledger.judging import Mend, Outcome, judged_again, promises_held, scores_of
@@ -26,8 +24,6 @@ from holdfast.ledger.records import (
     CASE_FILE,
     EXPORT,
     LETTERS,
-    OUTDATED,
-    SOURCE,
     book_of,
     certified_left,
     expire,
@@ -179,60 +175,13 @@ def _planned(
         _left(session, version, units, outcome, [person.id for person in people]),
         [
             known.path
-            for known in _sources_with(session, ground, places, called(session, people))
+            for known in sources.sources_with(
+                session, ground, places, sources.called(session, people)
+            )
             if Path(known.path).exists()
         ],
     )
     return _Plan(ground, requests, people, rows, erasure)
-
-
-def _sources_with(
-    session: Session, ground: Ground, places: Places, names: Sequence[str]
-) -> list[KnownFile]:
-    """Files the ledger was filled from in which somebody of these is, or was when they came."""
-    found = []
-    known = select(KnownFile).where(KnownFile.role == SOURCE).order_by(KnownFile.path)
-    for file in session.execute(known).scalars():
-        place = Path(file.path)
-        own = place.parent.absolute() == places.folder.absolute()
-        if not own and place.suffix.lower() != ".skops" and _may_have(ground, file, names):
-            found.append(file)
-    return found
-
-
-def _may_have(ground: Ground, file: KnownFile, names: Sequence[str]) -> bool:
-    """Whether somebody of these is in a file; one that is not as it was may have had them."""
-    place = Path(file.path)
-    if not place.is_file() or sha256(place) != file.sha256:
-        return True
-    try:
-        table = read(ground.settings.model_copy(update={"text": []}), place)
-    except HoldfastError:
-        return True
-    columns = [c for c in (ground.settings.id, ground.settings.subject) if c in table.columns]
-    inside = {as_text(cell) for name in columns for cell in table[name]}
-    return not columns or not inside.isdisjoint(names)
-
-
-def remember_sources(
-    session: Session, ground: Ground, places: Places, names: Sequence[str], at: str
-) -> None:
-    """Files as they came in which these people were: nobody is brought back from them."""
-    for file in _sources_with(session, ground, places, names):
-        key = f"sha256:{file.sha256}"
-        known = select(KnownFile.id).where(KnownFile.path == key)
-        if session.execute(known).first() is None:
-            session.add(KnownFile(role=OUTDATED, path=key, made=at, sha256=file.sha256))
-    session.flush()
-
-
-def called(session: Session, people: Sequence[Person]) -> list[str]:
-    """What some people are called in files: by their own names, and those of their promises."""
-    names = [person.name for person in people]
-    for person in people:
-        held = select(Promise.reference).where(Promise.person_id == person.id)
-        names += [str(reference) for reference in session.execute(held).scalars()]
-    return names
 
 
 def _left(
@@ -282,7 +231,7 @@ def honoured(
     if isinstance(plan, Erasure):
         log.write()
         return plan
-    remember_sources(session, plan.ground, places, called(session, plan.people), log.at)
+    sources.remember(session, plan.ground, places, sources.called(session, plan.people), log.at)
     version = model_in_force(session)
     if plan.erasure.outcome is not None:
         version = _new_version(session, places, log, plan)

@@ -44,8 +44,6 @@ from holdfast.ledger.judging import (
 )
 from holdfast.ledger.places import Places
 from holdfast.ledger.records import (
-    CASE_FILE,
-    OUTDATED,
     SOURCE,
     book_of,
     cells,
@@ -56,13 +54,13 @@ from holdfast.ledger.records import (
     next_id,
     people_for,
 )
+from holdfast.ledger.sources import know, know_case, refuse_outdated
 from holdfast.ledger.tables import (
     BROKEN,
     EXPIRED,
     LIVE,
     WITHDRAWN,
     Book,
-    KnownFile,
     ModelVersion,
     Promise,
 )
@@ -133,7 +131,7 @@ def filled(
     log = Log(session, by, at)
     book = book_of(session)
     first = session.execute(select(ModelVersion.id).limit(1)).scalar() is None
-    _refuse_outdated(session, settings)
+    refuse_outdated(session, settings)
     if first:
         _first_model(session, places, settings, case, book, log)
         version = model_in_force(session)
@@ -146,7 +144,7 @@ def filled(
         _refuse_other_case(ground, settings, case, version, places)
         if settings.labels is not None:  # a lender's words may change
             _set(book, log, labels=kept_settings(settings)["labels"])
-    _know(session, log, settings)
+    know_case(session, log, settings)
     expire(session, log)
     promises: Any = case.given
     found = _promises(session, log, ground, version, promises)
@@ -243,44 +241,6 @@ def _refuse_other_case(
             f"folder ({str(places.path(str(version.path)))!r}), or register this one first. "
             "Nothing was imported"
         )
-
-
-def _know(session: Session, log: Log, settings: Settings) -> None:
-    """Files the books are filled from, and case files that name people."""
-    for path in _sources(settings):
-        know(session, SOURCE, path, log.at, sha256(path))
-    if settings.case_file is not None:
-        know(session, CASE_FILE, settings.case_file, log.at)
-
-
-def _sources(settings: Settings) -> list[Path]:
-    named = (settings.train, settings.people, settings.recourses, settings.model_file)
-    return [Path(path) for path in named if path is not None]
-
-
-def _refuse_outdated(session: Session, settings: Settings) -> None:
-    """Refuse files in which people are who were erased since: they do not come back."""
-    asked = select(KnownFile.sha256).where(KnownFile.role == OUTDATED)
-    outdated = set(session.execute(asked).scalars())
-    for path in _sources(settings):
-        if sha256(path) in outdated:
-            raise HoldfastError(
-                f"{str(path)!r} has somebody in it who was erased since it was imported: take them "
-                "out of it first. Nothing was imported"
-            )
-
-
-def know(session: Session, role: str, path: Any, at: str, hash_: str | None = None) -> None:
-    """A file outside the books, on record."""
-    place = str(Path(path).absolute())
-    found = session.execute(select(KnownFile).where(KnownFile.path == place)).scalar_one_or_none()
-    if found is not None and found.role != role:
-        raise HoldfastError(f"{place!r} is on record as {found.role}: name another")
-    if found is None:
-        session.add(KnownFile(role=role, path=place, made=at, sha256=hash_))
-    else:
-        found.made, found.sha256 = at, hash_
-    session.flush()
 
 
 def _promises(

@@ -19,9 +19,9 @@ from holdfast.errors import HoldfastError
 from holdfast.files import PRIVATE, Outputs, sweep, writable_folder
 from holdfast.ledger.accounts import to_be_told
 from holdfast.ledger.chain import Log
-from holdfast.ledger.filling import know
 from holdfast.ledger.places import Places
 from holdfast.ledger.records import LETTERS, SUMMARY, book_of, expire, move, pages_of
+from holdfast.ledger.sources import know
 from holdfast.ledger.tables import BROKEN, MENDED, TOLD, KnownFile, Letter, Promise
 from holdfast.recourse.wording import Wording
 from holdfast.report.case_file import PRIVATE_TABLES
