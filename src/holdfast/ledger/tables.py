@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, Index, MetaData, Text
+from sqlalchemy import JSON, Double, ForeignKey, Index, MetaData, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 #: every version of the books there has been, oldest first
@@ -44,6 +44,7 @@ class Base(DeclarativeBase):
     )
     type_annotation_map = {  # noqa: RUF012
         str: Text,
+        float: Double,
         dict[str, Any]: JSON(none_as_null=True),
         list[Any]: JSON(none_as_null=True),
     }
