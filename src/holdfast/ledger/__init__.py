@@ -383,7 +383,8 @@ class Ledger:
             count += len(session.execute(held).all())
             erasing.forgotten(session, log, person, "forgotten")
             session.execute(delete(Person).where(Person.id == person.id))
-        sources.remember(session, ground, places, known, log.at)
+        files = sources.sources_with(session, ground, places, known)
+        sources.remember(session, [file for file, _ in files], log.at)
         return count
 
     # requests

@@ -173,13 +173,7 @@ def _planned(
         len(own),
         outcome,
         _left(session, version, units, outcome, [person.id for person in people]),
-        [
-            known.path
-            for known in sources.sources_with(
-                session, ground, places, sources.called(session, people)
-            )
-            if Path(known.path).exists()
-        ],
+        [],
     )
     return _Plan(ground, requests, people, rows, erasure)
 
@@ -231,7 +225,10 @@ def honoured(
     if isinstance(plan, Erasure):
         log.write()
         return plan
-    sources.remember(session, plan.ground, places, sources.called(session, plan.people), log.at)
+    in_files = sources.called(session, plan.people)
+    files = sources.sources_with(session, plan.ground, places, in_files)
+    sources.remember(session, [file for file, _ in files], log.at)
+    plan.erasure.elsewhere = [file.path for file, still in files if still]
     version = model_in_force(session)
     if plan.erasure.outcome is not None:
         version = _new_version(session, places, log, plan)

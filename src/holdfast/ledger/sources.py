@@ -66,23 +66,26 @@ def know(session: Session, role: str, path: Any, at: str, hash_: str | None = No
 
 def sources_with(
     session: Session, ground: Ground, places: Places, names: Sequence[str]
-) -> list[KnownFile]:
-    """Files the ledger was filled from in which somebody of these is, or was when they came."""
+) -> list[tuple[KnownFile, bool]]:
+    """Files the ledger was filled from in which somebody of these was; whether they still are.
+
+    One that is not as it came, or not there, may have had them.
+    """
     found = []
     known = select(KnownFile).where(KnownFile.role == SOURCE).order_by(KnownFile.path)
     for file in session.execute(known).scalars():
         place = Path(file.path)
-        own = place.parent.absolute() == places.folder.absolute()
-        if not own and place.suffix.lower() != ".skops" and _may_have(ground, file, names):
-            found.append(file)
+        if place.parent.absolute() == places.folder.absolute() or place.suffix == ".skops":
+            continue
+        there = place.is_file()
+        still = there and _has(ground, place, names)
+        if still or not there or sha256(place) != file.sha256:
+            found.append((file, still))
     return found
 
 
-def _may_have(ground: Ground, file: KnownFile, names: Sequence[str]) -> bool:
-    """Whether somebody of these is in a file; one that is not as it was may have had them."""
-    place = Path(file.path)
-    if not place.is_file() or sha256(place) != file.sha256:
-        return True
+def _has(ground: Ground, place: Path, names: Sequence[str]) -> bool:
+    """Whether somebody of these is in a file; one that cannot be read may have them."""
     try:
         table = read(ground.settings.model_copy(update={"text": []}), place)
     except HoldfastError:
@@ -92,11 +95,9 @@ def _may_have(ground: Ground, file: KnownFile, names: Sequence[str]) -> bool:
     return not columns or not inside.isdisjoint(names)
 
 
-def remember(
-    session: Session, ground: Ground, places: Places, names: Sequence[str], at: str
-) -> None:
-    """Files as they came in which these people were: nobody is brought back from them."""
-    for file in sources_with(session, ground, places, names):
+def remember(session: Session, files: Sequence[KnownFile], at: str) -> None:
+    """Files as they came in which somebody was: nobody is brought back from them."""
+    for file in files:
         key = f"sha256:{file.sha256}"
         known = select(KnownFile.id).where(KnownFile.path == key)
         if session.execute(known).first() is None:

@@ -48,9 +48,10 @@ def _chores_done(session: Session, places: Places) -> tuple[list[str], bool]:
             session.delete(chore)
         else:
             left.append(chore.path)
-    for path in session.execute(select(KnownFile.path)).scalars():
-        sweep(Path(path).parent)  # what somebody who was killed left there
-        sweep(Path(path))
+    for path in map(Path, session.execute(select(KnownFile.path)).scalars()):
+        if path.is_absolute():
+            sweep(path.parent)  # what somebody who was killed left there
+            sweep(path)
     return left, wipe
 
 
