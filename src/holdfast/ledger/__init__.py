@@ -146,8 +146,7 @@ class Ledger:
 
     def _move_to(self, session: Session, places: Places) -> None:
         """Another folder for these books: one of nobody's, or one that has their own files."""
-        newest = session.execute(select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1))
-        version = newest.scalar_one_or_none()
+        version = records.newest_model(session)
         if version is None:
             places.refuse_others()
             return
@@ -192,9 +191,9 @@ class Ledger:
 
         with self.database.reading() as session:
             records.book_of(session)
-            target = filling.target_in_force(session)
-        if target is not None and settings.target is None and settings.target_probability is None:
-            settings = settings.model_copy(update={"target": target})
+            version = records.newest_model(session)
+        if version and settings.target is None and settings.target_probability is None:
+            settings = settings.model_copy(update={"target": version.target})
         case = filling.case_to_fill(settings, progress, remark)
         with self._writing() as (session, places):
             found = filling.filled(session, places, settings, case, self.by, self._clock())

@@ -20,6 +20,7 @@ from holdfast.ledger.records import (
     OUTDATED,
     book_of,
     certified_left,
+    newest_model,
     pairs,
     promised_values,
 )
@@ -80,9 +81,7 @@ def standing(session: Session, today: datetime.date, most: int = 20) -> Status:
     due = session.execute(
         select(Request).where(Request.state.in_(OPEN)).order_by(Request.due, Request.id).limit(most)
     ).scalars()
-    version = session.execute(
-        select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1)
-    ).scalar_one_or_none()
+    version = newest_model(session)
     left = {} if version is None else certified_left(session, version)
     counts = Counter(left.values())
     holders = (
@@ -293,9 +292,7 @@ def _models_against(session: Session, told: _Told) -> list[str]:
 
 
 def _files(session: Session, places: Places) -> list[str]:
-    version = session.execute(
-        select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1)
-    ).scalar_one_or_none()
+    version = newest_model(session)
     if version is None:
         return []
     faults = []

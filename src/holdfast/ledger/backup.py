@@ -18,7 +18,7 @@ from holdfast.files import PRIVATE, Outputs
 from holdfast.ledger.accounts import LOGICAL, content, content_hash, verified
 from holdfast.ledger.chain import canonical
 from holdfast.ledger.places import Places
-from holdfast.ledger.records import book_of
+from holdfast.ledger.records import book_of, newest_model
 from holdfast.ledger.tables import REVISIONS, Entry, ModelVersion
 from holdfast.tables import existing_file
 
@@ -46,9 +46,7 @@ def is_backup(path: Path, opened: str | None = None) -> bool:
 def exported(session: Session, places: Places, path: Path, out: Outputs) -> str:
     """Everything the books hold in a file for its owner only; the hash of it."""
     found = content(session)
-    version = session.execute(
-        select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1)
-    ).scalar_one_or_none()
+    version = newest_model(session)
     files: dict[str, Path] = {}
     if version is not None:
         for name, wanted, what in (
@@ -143,9 +141,7 @@ def _empty_log(session: Session) -> None:
 
 def _place(session: Session, places: Places, files: dict[str, bytes], what: str) -> list[str]:
     """The files put where the books look for them; their names."""
-    version = session.execute(
-        select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1)
-    ).scalar_one_or_none()
+    version = newest_model(session)
     if version is None:
         return []
     names = [str(version.table_path), str(version.path)]

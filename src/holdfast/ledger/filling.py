@@ -108,12 +108,6 @@ def _set(book: Book, log: Log, **given: Any) -> None:
     log.add("settings", names=sorted(given), settings=digest(book.settings))
 
 
-def target_in_force(session: Session) -> float | None:
-    """The target of the model in force; ``None`` where there is no model yet."""
-    newest = select(ModelVersion.target).order_by(ModelVersion.id.desc()).limit(1)
-    return session.execute(newest).scalar()
-
-
 def case_to_fill(settings: Settings, tell: Progress | None, remark: Any) -> Case:
     """A case as the books take it: with every promise there is."""
     if reads_by_blocks(settings):

@@ -42,11 +42,15 @@ def book_of(session: Session) -> Book:
     return found
 
 
+def newest_model(session: Session) -> ModelVersion | None:
+    """The model in force; ``None`` where the books are empty."""
+    newest = select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1)
+    return session.execute(newest).scalar_one_or_none()
+
+
 def model_in_force(session: Session) -> ModelVersion:
     """The model people are judged by now."""
-    found = session.execute(
-        select(ModelVersion).order_by(ModelVersion.id.desc()).limit(1)
-    ).scalar_one_or_none()
+    found = newest_model(session)
     if found is None:
         raise HoldfastError(
             "the ledger is empty: fill it with holdfast ledger import and the settings of an audit"
