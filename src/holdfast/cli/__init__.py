@@ -27,9 +27,13 @@ from holdfast.cli.options import (
     Label,
     Subject,
     Text,
+    option,
     taking,
 )
 from holdfast.cli.stops import STOP, keep_libraries_quiet, leave_stdout, open_what_is_closed
+
+#: the heading of the desk's options
+DESK = "The desk"
 
 app = typer.Typer(
     name="holdfast",
@@ -92,6 +96,54 @@ def impact(
     from holdfast.cli.erasing import run_impact
 
     raise typer.Exit(run_impact(told(options), config))
+
+
+@app.command()
+def serve(
+    address: Annotated[
+        str | None,
+        option(
+            "--ledger",
+            panel=DESK,
+            envvar="HOLDFAST_LEDGER",
+            show_envvar=False,
+            help="The ledger: its file, or postgresql+psycopg://…; else HOLDFAST_LEDGER.",
+        ),
+    ] = None,
+    case: Annotated[
+        Path | None, option("--case", panel=DESK, help="A case: an audit.toml.")
+    ] = None,
+    demo: Annotated[
+        bool,
+        option("--demo", panel=DESK, help="Try it on a filled ledger made in holdfast-desk-demo."),
+    ] = False,
+    port: Annotated[int, option("--port", panel=DESK, help="Where to listen; 0: any.")] = 8765,
+    host: Annotated[
+        str, option("--host", panel=DESK, help="On which interface; the loopback one by default.")
+    ] = "127.0.0.1",
+    home: Annotated[
+        Path | None,
+        option("--home", panel=DESK, help="The desk's own folder; beside the ledger by default."),
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        option("--name", panel=DESK, help="A name browsers call it by, behind a proxy."),
+    ] = None,
+    tls_proxy: Annotated[
+        bool, option("--tls-proxy", panel=DESK, help="Behind a proxy that speaks TLS.")
+    ] = False,
+) -> None:
+    """The desk: the ledger and *what if* in a browser, on this machine.
+
+    Examples:
+
+    - `holdfast serve --demo`
+
+    - `holdfast serve --ledger holdfast.db --case audit.toml`
+    """
+    from holdfast.cli.desk import run_serve
+
+    raise typer.Exit(run_serve(address, case, demo, port, host, home, name or [], tls_proxy))
 
 
 @app.command()

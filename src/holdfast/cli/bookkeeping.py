@@ -289,7 +289,7 @@ def run_preview(
         found = books.preview(wanted, trust=trust, skip=everybody)
     _say_skipped(found, wanted)
     if as_json:
-        _as_json(_told(found))
+        _as_json(found.as_dict())
     else:
         _show(found, "would")
     return 0
@@ -331,25 +331,6 @@ def _say_skipped(found: Erasure, wanted: list[int]) -> None:
             f"{_count(left, 'request')} of people of whom nothing is held left out: check their "
             "ids, or refuse them"
         )
-
-
-def _told(found: Erasure) -> dict[str, Any]:
-    """What a preview says, for programs."""
-    left: dict[int, int] = {}
-    for k in found.left.values():
-        left[k] = left.get(k, 0) + 1
-    outcome = found.outcome
-    return {
-        "requests": found.requests,
-        "honoured_before": found.done_before,
-        "rows": found.rows,
-        "people_in_training": found.people_in_training,
-        "own_promises": found.own_promises,
-        "promises": 0 if outcome is None else len(outcome.held),
-        "breaks": 0 if outcome is None else int(outcome.breaks.sum()),
-        "broken": [] if outcome is None else outcome.broken().to_dict(orient="records"),
-        "certified_left": dict(sorted(left.items())),
-    }
 
 
 def _show(found: Erasure, verb: str) -> None:

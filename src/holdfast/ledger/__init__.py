@@ -23,7 +23,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from holdfast.files import Outputs, writable, writable_folder
-from holdfast.ledger import accounts, backup, records, tidying
+from holdfast.ledger import accounts, backup, browsing, records, tidying
 from holdfast.ledger.chain import Log, now
 from holdfast.ledger.database import WAIT, Database
 from holdfast.ledger.places import Places
@@ -288,7 +288,42 @@ class Ledger:
         with self.database.reading() as session:
             return list(session.execute(asked).scalars())[::-1]
 
+    def changes(self, days: int = 7) -> dict[str, dict[str, int]]:
+        """What has come to another state within so many days: promises, requests, models."""
+        since = browsing.moment_before(self.today(), days)
+        with self.database.reading() as session:
+            return browsing.changes_since(session, since)
+
+    def last_change(self) -> tuple[int, int]:
+        """The newest model and the log's last line that changed anything; 0 where there is none."""
+        with self.database.reading() as session:
+            version = records.newest_model(session)
+            return 0 if version is None else version.id, browsing.last_change(session)
+
+    def note(self, event: str, promises: Sequence[int] = (), **body: Any) -> None:
+        """A line in the log about something that changes nothing: who looked at whom.
+
+        People go by their tokens, as everywhere in the log.
+        """
+        if event not in browsing.ASIDE:
+            raise HoldfastError(f"notes are of {', '.join(browsing.ASIDE)}; not {event!r}")
+        with self.database.writing() as session:
+            log = Log(session, self.by, self._clock())
+            tokens = browsing.tokens_of(session, promises)
+            log.add(event, **body, **({"people": tokens} if tokens else {}))
+            log.write()
+
     # promises
+
+    def promises(self, **which: Any) -> browsing.PromisePage:
+        """Promises, a page at a time: ``state``, ``about``, ``sort``, ``descending``, ``page``."""
+        with self.database.reading() as session:
+            return browsing.promises_on_page(session, **which)
+
+    def promise(self, number: int) -> browsing.PromiseRecord:
+        """One promise with all that became of it."""
+        with self.database.reading() as session:
+            return browsing.promise_record(session, number)
 
     def mark(self, ids: Sequence[str], state: str, reason: str = "") -> int:
         """Promises that were kept, or withdrawn, by whose they are; how many."""

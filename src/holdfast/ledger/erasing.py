@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,6 +81,21 @@ class Erasure:
     left: dict[int, int]
     elsewhere: list[str]
     left_over: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is said of it, for programs."""
+        outcome = self.outcome
+        return {
+            "requests": self.requests,
+            "honoured_before": self.done_before,
+            "rows": self.rows,
+            "people_in_training": self.people_in_training,
+            "own_promises": self.own_promises,
+            "promises": 0 if outcome is None else len(outcome.held),
+            "breaks": 0 if outcome is None else int(outcome.breaks.sum()),
+            "broken": [] if outcome is None else outcome.broken().to_dict(orient="records"),
+            "certified_left": dict(sorted(Counter(self.left.values()).items())),
+        }
 
 
 def _asked(session: Session, numbers: Sequence[int]) -> tuple[list[Request], dict[int, str]]:

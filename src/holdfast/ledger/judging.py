@@ -129,13 +129,25 @@ class Outcome:
         return table.sort_values("short_by", ascending=False, na_position="first", kind="stable")
 
     def _words(self, changes: list[dict[str, Any]]) -> str:
-        said = [
-            f"have {self.wording.name(c['what'])} at {c['to']}"
-            if c["number"] and (c["from"] is None or c["to"] is None)
-            else self.wording.change(c["what"], c["from"], c["to"], c["number"])
-            for c in changes
-        ]
-        return "; ".join(said) or "nothing"
+        return in_words(self.wording, changes)
+
+
+def in_words(wording: Wording, changes: list[dict[str, Any]]) -> str:
+    """What somebody is to change, in the lender's words."""
+    said = [
+        f"have {wording.name(c['what'])} at {c['to']}"
+        if c["number"] and (c["from"] is None or c["to"] is None)
+        else wording.change(c["what"], c["from"], c["to"], c["number"])
+        for c in changes
+    ]
+    return "; ".join(said) or "nothing"
+
+
+def advice_in_words(ground: Ground, factual: list[Any], point: list[Any]) -> str:
+    """What somebody was told to change, in the lender's words."""
+    space = Space(ground.model.frame, ground.rules(ground.model))
+    (changes,) = changes_between(space, ground.frame([factual]), ground.frame([point]))
+    return in_words(Wording.of(ground.kept["labels"]), changes)
 
 
 def promises_held(
@@ -239,7 +251,7 @@ def _mend(
         margins[good] = scores_or_nan(model, points.iloc[good]) - outcome.target
     certified = _certified(ground, model, points, good, outcome.target, ahead)
     reasons = principal_reasons(model, space, people, outcome.target)
-    was, now = (_changes(space, people, other) for other in (promised, points))
+    was, now = (changes_between(space, people, other) for other in (promised, points))
     new = ground.cells(points, factuals)
     for row, place in enumerate(wanting.tolist()):
         content = {
@@ -289,7 +301,9 @@ def proven(
     return [int(n) if ok and n >= 0 else None for n, ok in zip(numbers, bound, strict=True)]
 
 
-def _changes(space: Space, before: pd.DataFrame, after: pd.DataFrame) -> list[list[dict[str, Any]]]:
+def changes_between(
+    space: Space, before: pd.DataFrame, after: pd.DataFrame
+) -> list[list[dict[str, Any]]]:
     """For every row what differs, as letters say it in any language."""
     found: list[list[dict[str, Any]]] = [[] for _ in range(len(before))]
     for row, c, old, new in changed_cells(space, before, after):

@@ -1,0 +1,222 @@
+"""What the desk asks about: the promises of a ledger, or those of a case, with their model."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.audits import audit
+from holdfast.audits.about import About
+from holdfast.audits.result import Audit
+from holdfast.cases.loading import load_case
+from holdfast.cases.running import audit_case, unit_of
+from holdfast.cases.settings import PATHS, Settings, made
+from holdfast.errors import HoldfastError
+from holdfast.ledger import Ledger
+from holdfast.ledger.ground import Ground, loaded
+from holdfast.ledger.judging import promises_held
+from holdfast.ledger.records import book_of, model_in_force
+from holdfast.models.erasable import ErasableModel
+from holdfast.models.refits import Progress, broken
+from holdfast.models.solving import scores_or_nan
+
+#: what tells one state of a source from another
+Stamp = tuple[Any, ...]
+
+
+@dataclass
+class Matter:
+    """Promises that hold, and the model they were made under, in memory.
+
+    Attributes
+    ----------
+    model : ErasableModel
+    points : frame of shape (q, d)
+    target : float
+    numbers : list of int
+        What each promise is called: its number in the ledger, or its place in the case's file.
+    names : ndarray of shape (n,)
+        What an erasure request calls every training row.
+    unit : {"row", "subject"}
+    ground : of a ledger; ``None`` for a case
+    """
+
+    model: ErasableModel
+    points: Any = field(repr=False)
+    target: float
+    numbers: list[int] = field(repr=False)
+    names: Any = field(repr=False)
+    unit: str
+    ground: Ground | None = field(default=None, repr=False)
+
+    @cached_property
+    def scores(self) -> Any:
+        """What the promised points score now."""
+        return scores_or_nan(self.model, self.points)
+
+    @cached_property
+    def deletions(self) -> Any:
+        """What deletions do to those scores; ``None`` where only a refit tells."""
+        return self.model.deletions(self.points) if self.model.can.predicts else None
+
+    @cached_property
+    def rows_by_name(self) -> dict[str, list[int]]:
+        """The training rows of everybody in the table."""
+        found: dict[str, list[int]] = {}
+        for row, name in enumerate(self.names):
+            found.setdefault(str(name), []).append(row)
+        return found
+
+    @cached_property
+    def people(self) -> list[str]:
+        """Everybody in the training table, sorted."""
+        return sorted(self.rows_by_name)
+
+    def rows_of(self, names: list[str]) -> Any:
+        """The rows of some people; refused where one is not in the table."""
+        for name in names:
+            if name not in self.rows_by_name:
+                raise HoldfastError(f"{name!r} is not in the training table: check the id")
+        return np.array(sorted(r for n in set(names) for r in self.rows_by_name[n]), dtype=int)
+
+
+def _holding(matter: Matter) -> Matter:
+    """Only promises that hold now."""
+    fine = ~broken(matter.scores, matter.target)
+    if not fine.any():
+        raise HoldfastError("no promise holds under the model in force: there is nothing to break")
+    if fine.all():
+        return matter
+    return Matter(
+        matter.model,
+        matter.points[fine],
+        matter.target,
+        [n for n, ok in zip(matter.numbers, fine, strict=True) if ok],
+        matter.names,
+        matter.unit,
+        matter.ground,
+    )
+
+
+@dataclass(frozen=True)
+class LedgerSource:
+    """The live promises of a ledger, under the model in force."""
+
+    address: str
+    name: str = "ledger"
+
+    def stamp(self) -> Stamp:
+        """What changes when the books do, or when the day does."""
+        books = Ledger(self.address)
+        try:
+            return (*books.last_change(), books.today().isoformat())
+        finally:
+            books.close()
+
+    def load(self) -> Matter:
+        """The model and the promises."""
+        books = Ledger(self.address)
+        try:
+            with books.database.reading() as session:
+                version = model_in_force(session)
+                ground = loaded(book_of(session), version, books._places(session))
+                held = promises_held(session, ground, set(), books.today())
+        finally:
+            books.close()
+        live = np.flatnonzero(~held.broken_before)
+        numbers = [held.lines[place].id for place in live.tolist()]
+        if not numbers:
+            raise HoldfastError("the ledger has no live promise: there is nothing to break")
+        points = held.points.iloc[live].reset_index(drop=True)
+        return _holding(
+            Matter(
+                ground.model, points, ground.target, numbers, ground.names, ground.unit, ground
+            )
+        )
+
+    def audit(self, asked: dict[str, Any], progress: Progress | None = None) -> Audit:
+        """An audit of the promises in force."""
+        matter = self.load()
+        about = About(table="the ledger's table", method="as promised")
+        return audit(
+            matter.model,
+            matter.points,
+            matter.target,
+            min(int(asked.get("max_deletions", 14)), len(matter.people) - 1),
+            bool(asked.get("certify", True)),
+            int(asked.get("seed", 0)),
+            unit=matter.unit,
+            target_rule=_rule(matter),
+            progress=progress,
+            about=about,
+        )
+
+
+def _rule(matter: Matter) -> str:
+    return "fixed" if matter.ground is None else str(matter.ground.settings.target_rule)
+
+
+@dataclass(frozen=True)
+class CaseSource:
+    """The promises of a case: an ``audit.toml`` and the files it names."""
+
+    path: str
+    name: str = "case"
+
+    def settings(self) -> Settings:
+        """What the file says now."""
+        return made({}, Path(self.path))
+
+    def stamp(self) -> Stamp:
+        """What changes when one of the files does."""
+        settings = self.settings()
+        files = [Path(self.path)]
+        for name in PATHS:
+            value = getattr(settings, name, None)
+            if isinstance(value, Path) and value.is_file() and name not in ("html", "json_file"):
+                files.append(value)
+        told = []
+        for file in files:
+            seen = os.stat(file)
+            told.append((str(file), seen.st_mtime_ns, seen.st_size))
+        return tuple(told)
+
+    def load(self) -> Matter:
+        """The model and the promises."""
+        settings = self.settings()
+        case = load_case(settings)
+        if case.model.in_passes is not None:
+            raise HoldfastError(
+                "this table is read by blocks, and the desk asks what if of tables that fit into "
+                "memory: use holdfast impact"
+            )
+        points = case.given.points[case.given.valid.to_numpy()]
+        places = np.flatnonzero(case.given.valid.to_numpy()) + 1
+        if len(points) == 0:
+            raise HoldfastError("the case has no valid promise: there is nothing to break")
+        names = np.array([case.names[row] for row in case.training], dtype=object)
+        model = case.model.with_target_rule(settings.target_rule, case.target)
+        return _holding(
+            Matter(
+                model,
+                points.reset_index(drop=True),
+                case.target,
+                places.tolist(),
+                names,
+                unit_of(settings),
+            )
+        )
+
+    def audit(self, asked: dict[str, Any], progress: Progress | None = None) -> Audit:
+        """The audit the case asks for."""
+        names = ("max_deletions", "seed", "certify")
+        settings = self.settings().model_copy(update={n: asked[n] for n in names if n in asked})
+        return audit_case(settings, load_case(settings, progress), progress)
+
+
+Source = LedgerSource | CaseSource
