@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Double, Engine, Text, create_engine, event, text
+from sqlalchemy import Double, Engine, QueuePool, Text, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -117,7 +117,7 @@ class Home:
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time):
         self.folder, self.clock = folder.absolute(), clock
         self._engine: Engine = create_engine(
-            "sqlite://", creator=self._connect, pool_size=16, max_overflow=64
+            "sqlite://", creator=self._connect, poolclass=QueuePool, pool_size=16, max_overflow=64
         )
         event.listen(self._engine, "begin", _begin)
 
