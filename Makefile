@@ -4,10 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow test-oldest lint audit format bench success pictures reproduce clean
+.PHONY: demo desk test test-slow test-oldest lint audit format bench success pictures reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
+
+# the desk on the demo's data, with a filled ledger in holdfast-desk-demo; Ctrl-C closes it
+desk: $(VENV)/.web
+	$(BIN)/holdfast serve --demo
 
 # JOBS: tests at a time; "make test JOBS=0" runs them one after another in this process.
 # "make test COVERAGE=1" also prints which lines ran, and takes a third longer.
@@ -76,6 +80,10 @@ $(VENV)/bin/python:
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.web: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[web]'
 	touch $@
 
 # one stamp per dependency group of pyproject.toml

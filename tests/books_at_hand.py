@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from desk import Desk, files_of_a_lender, settings_for
+from counter import Desk, files_of_a_lender, settings_for
 
 
 @pytest.fixture(scope="session")

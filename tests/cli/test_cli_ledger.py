@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from desk import Desk
+from counter import Desk
 from holdfast.cli import run
 
 CASE = [

@@ -13,7 +13,7 @@ from pathlib import Path
 import holdfast as hf
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from desk import Desk, files_of_a_lender, settings_for
+from counter import Desk, files_of_a_lender, settings_for
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import holdfast as hf
-from desk import Desk, files_of_a_lender, settings_for
+from counter import Desk, files_of_a_lender, settings_for
 from holdfast.cli import run
 from holdfast.ledger import tidying
 from lender import loans

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast as hf
-from desk import settings_for
+from counter import settings_for
 from holdfast.ledger.chain import BEGINNING, canonical, digest
 from holdfast.ledger.database import Database
 from holdfast.ledger.tables import REVISIONS, Base

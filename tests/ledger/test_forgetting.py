@@ -17,7 +17,7 @@ import sqlalchemy
 
 import holdfast as hf
 from books_at_hand import new_database
-from desk import Desk, files_of_a_lender, settings_for
+from counter import Desk, files_of_a_lender, settings_for
 
 #: cells nobody else has
 WHO, INCOME, SAVINGS = "C-mark-17", 7771.23, 8881.29

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from skops import io as skops
 
 import holdfast as hf
-from desk import settings_for
+from counter import settings_for
 from holdfast.ledger.ground import loaded
 from holdfast.ledger.judging import promises_held
 from holdfast.ledger.records import book_of, certified_left, model_in_force
@@ -329,7 +329,7 @@ def test_a_model_that_wants_columns_nobody_has_on_record(desk):
 
 
 def test_subjects_own_several_rows(tmp_path):
-    from desk import files_of_a_lender
+    from counter import files_of_a_lender
 
     files_of_a_lender(tmp_path)
     for name in ("train.csv", "people.csv"):
@@ -352,7 +352,7 @@ def test_subjects_own_several_rows(tmp_path):
 
 def test_words_stay_words_when_the_last_one_goes(tmp_path):
     """A column of codes where one person alone has a letter in it."""
-    from desk import files_of_a_lender
+    from counter import files_of_a_lender
 
     files_of_a_lender(tmp_path)
     for name in ("train.csv", "people.csv"):

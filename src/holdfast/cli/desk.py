@@ -32,8 +32,7 @@ def run_serve(
         ledger = filled(DEMO)
     if ledger is None and case is None:
         raise HoldfastError(
-            "what is the desk about? Name a ledger with ⟦ledger⟧, a case with ⟦case⟧, or try "
-            "⟦demo⟧"
+            "what is the desk about? Name a ledger with ⟦ledger⟧, a case with ⟦case⟧, or try ⟦demo⟧"
         )
 
     def tell(address: str) -> None:

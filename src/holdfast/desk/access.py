@@ -280,10 +280,10 @@ def _refuse_unknown_role(role: str) -> None:
 
 
 def _user(session: Any, name: str) -> User:
-    found = session.get(User, name)
+    found: User | None = session.get(User, name)
     if found is None:
         raise HoldfastError(f"nobody is called {name!r}: nothing was done")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _refuse_last_admin(session: Any, user: User) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
@@ -111,7 +111,7 @@ class Wanted(BaseModel):
 
 
 def question(
-    pick: Annotated[str, Query()] = "worst",
+    pick: Literal["worst", "random", "people"] = "worst",
     person: Annotated[list[str] | None, Query()] = None,
     k: Annotated[int, Query(ge=1, le=MOST)] = 1,
     seed: Annotated[int, Query(ge=0, le=2**31)] = 0,
@@ -119,8 +119,6 @@ def question(
     source: Annotated[str | None, Query()] = None,
 ) -> Question:
     """A what-if question from the address."""
-    if pick not in ("worst", "random", "people"):
-        raise HoldfastError(f"pick is 'worst', 'random' or 'people', not {pick!r}")
     people = [name for name in person or [] if name]
     if len(people) > MOST:
         raise HoldfastError(f"a question is about {MOST} people at most, not {len(people)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 from functools import cache
 from importlib import resources
@@ -163,10 +164,8 @@ def _said(request: Request, status: int, said: str) -> Response:
     if request.headers.get("HX-Request"):
         return pages.shown(request, "trouble.html", None, status, said=said)
     visitor = None
-    try:
+    with contextlib.suppress(HoldfastError):
         visitor = api.visitor_of(request, request.app.state.desk)
-    except HoldfastError:
-        pass
     return pages.shown(request, "wrong.html", visitor, status, said=said)
 
 

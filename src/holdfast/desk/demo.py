@@ -9,7 +9,7 @@ from sklearn.datasets import load_diabetes
 
 from holdfast.cases.issuing import write_promises
 from holdfast.cases.loading import load_case
-from holdfast.cases.settings import Settings
+from holdfast.cases.settings import made
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs
 from holdfast.ledger import Ledger
@@ -58,16 +58,17 @@ def filled(folder: Path) -> str:
     table.drop(columns="progression")[350:].to_csv(folder / "people.csv", index=False)
     (folder / "rules.toml").write_text(RULES, encoding="utf-8")
     (folder / "labels.toml").write_text(LABELS, encoding="utf-8")
-    settings = Settings(
-        train=folder / "train.csv",
-        label="progression",
-        favourable="low",
-        id="patient",
-        model="ridge",
-        people=folder / "people.csv",
-        actionability=str(folder / "rules.toml"),
-        labels=folder / "labels.toml",
-    )
+    told = {
+        "train": folder / "train.csv",
+        "label": "progression",
+        "favourable": "low",
+        "id": "patient",
+        "model": "ridge",
+        "people": folder / "people.csv",
+        "actionability": folder / "rules.toml",
+        "labels": folder / "labels.toml",
+    }
+    settings = made(told, None)
     case = load_case(settings, hold_out=False)
     issued = settings.model_copy(update={"out": folder / "issued.csv"})
     with Outputs() as out:
@@ -75,8 +76,11 @@ def filled(folder: Path) -> str:
     books = Ledger(address, by="demo")
     books.create(certify=3, sender="Example Clinic")
     books.import_case(settings.model_copy(update={"recourses": folder / "issued.csv"}))
-    asking = np.random.default_rng(0).choice(350, size=4, replace=False)
-    received = books.receive([f"P-{i:04d}" for i in sorted(asking.tolist())])
+    drops = np.asarray(case.model.deletions(case.given.points).single_effects())
+    margins = case.model.scores(case.given.points) - case.target
+    broken = (drops > margins[:, None]).sum(axis=0)  # by each of the 350 alone
+    asking = np.argsort(-broken, kind="stable")[[20, 45, 10, 120]]
+    received = books.receive([f"P-{i:04d}" for i in asking.tolist()])
     books.honour([received[0].id])
     books.close()
     return str(address)

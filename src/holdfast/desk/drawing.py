@@ -37,7 +37,9 @@ def curve(points: list[dict[str, Any]] | None, answer: Answer | None) -> Markup:
             parts.append(_cross(x(p["k"]), _y(p["refitted"])))
     if answer is not None and answer.predicted is not None:
         share = answer.predicted / answer.promises
-        parts.append(f'<circle class="asked" cx="{x(answer.people):.1f}" cy="{_y(share):.1f}" r="6"/>')
+        parts.append(
+            f'<circle class="asked" cx="{x(answer.people):.1f}" cy="{_y(share):.1f}" r="6"/>'
+        )
     words = "share of promises broken by number of people erased"
     return _svg(parts, words)
 
@@ -57,9 +59,10 @@ def margins(bars: list[Bar]) -> Markup:
         for count, style in ((bar.before, "before"), (bar.after, "after")):
             if count:
                 top = _y(count / most)
+                fallen = " fallen" if bar.high <= 0 else ""
                 parts.append(
-                    f'<rect class="{style}{" fallen" if bar.high <= 0 else ""}" x="{x(bar.low):.1f}" '
-                    f'y="{top:.1f}" width="{wide:.1f}" height="{_y(0) - top:.1f}"/>'
+                    f'<rect class="{style}{fallen}" x="{x(bar.low):.1f}" y="{top:.1f}" '
+                    f'width="{wide:.1f}" height="{_y(0) - top:.1f}"/>'
                 )
     zero = f"{x(0):.1f}"
     parts.append(f'<line class="target" x1="{zero}" x2="{zero}" y1="{TOP}" y2="{_y(0):.1f}"/>')

@@ -19,7 +19,8 @@ CSP = (
 #: reports and letters bring their own style and script, and can reach nothing with them
 CSP_ALONE = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
-    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox allow-scripts allow-modals"
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "sandbox allow-scripts allow-modals"
 )
 
 

@@ -46,6 +46,9 @@ MENU = (
     ("/users", "Users", "admin"),
 )
 
+#: states of requests, in people's words
+STOOD = {"completed": "honoured", "cancelled": "refused", "in_progress": "extended"}
+
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
@@ -61,6 +64,7 @@ def _environment() -> Environment:
     made.filters["short"] = lambda value: "–" if value is None else f"{value:.3g}"
     made.filters["count"] = lambda value: "(not shown)" if value is None else f"{value:,}"
     made.filters["moment"] = day_of
+    made.filters["stood"] = lambda state: STOOD.get(state, state)
     made.globals["drawing"] = drawing
     return made
 
@@ -70,8 +74,10 @@ def shown(
 ) -> HTMLResponse:
     """A page."""
     menu = [(at, name) for at, name, role in MENU if visitor is not None and visitor.may(role)]
-    text = _environment().get_template(template).render(
-        visitor=visitor, menu=menu, here=request.url.path, **content
+    text = (
+        _environment()
+        .get_template(template)
+        .render(visitor=visitor, menu=menu, here=request.url.path, **content)
     )
     return HTMLResponse(text, status)
 

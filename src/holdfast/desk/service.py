@@ -49,7 +49,8 @@ class Overview(BaseModel):
     changed: dict[str, dict[str, int | None]] = Field(default_factory=dict)
     proposals: int = 0
     worst: dict[str, Any] | None = Field(
-        None, description="headline and curve of an audit of now, as the shareable report has them"
+        default=None,
+        description="headline and curve of an audit of now, as the shareable report has them",
     )
     waiting: bool = False
     trouble: str | None = None

@@ -61,9 +61,7 @@ def listening(host: str, port: int) -> socket.socket:
                 f"port {port} is in use: is a desk open already? Name another with ⟦port⟧, or 0 "
                 "for any that is free"
             ) from None
-        raise HoldfastError(
-            f"cannot listen on {host}, port {port}: {failure.strerror}"
-        ) from None
+        raise HoldfastError(f"cannot listen on {host}, port {port}: {failure.strerror}") from None
     return made
 
 
@@ -120,15 +118,22 @@ def _until_stopped(app: Any, door: socket.socket) -> None:
         timeout_graceful_shutdown=PATIENCE,
         timeout_keep_alive=30,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     with _stopping(server):
         server.run(sockets=[door])
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to us: its own way raises them again after it has closed."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 @contextlib.contextmanager
 def _stopping(server: uvicorn.Server) -> Iterator[None]:
     """Ctrl-C and the like close the desk; what is being done is finished first."""
-    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]
 
     def stop(number: int, frame: Any) -> None:
         server.should_exit = True

@@ -134,9 +134,7 @@ class LedgerSource:
             raise HoldfastError("the ledger has no live promise: there is nothing to break")
         points = held.points.iloc[live].reset_index(drop=True)
         return _holding(
-            Matter(
-                ground.model, points, ground.target, numbers, ground.names, ground.unit, ground
-            )
+            Matter(ground.model, points, ground.target, numbers, ground.names, ground.unit, ground)
         )
 
     def audit(self, asked: dict[str, Any], progress: Progress | None = None) -> Audit:

@@ -29,9 +29,9 @@ class Question(BaseModel):
 
     pick: Literal["worst", "random", "people"] = "worst"
     people: list[str] = Field(default_factory=list, max_length=MOST)
-    k: int = Field(1, ge=1, le=MOST)
-    seed: int = Field(0, ge=0, le=2**31)
-    room: float = Field(0.0, ge=0.0, le=5.0)
+    k: int = Field(default=1, ge=1, le=MOST)
+    seed: int = Field(default=0, ge=0, le=2**31)
+    room: float = Field(default=0.0, ge=0.0, le=5.0)
     source: str | None = None
 
 
@@ -68,8 +68,10 @@ class Answer(BaseModel):
     bars: list[Bar]
     median_before: float
     median_after: float | None
-    waiting: bool = Field(False, description="the worst case is still being worked out")
-    ceiling: float | None = Field(None, description="proven for so many erasures, with no room")
+    waiting: bool = Field(default=False, description="the worst case is still being worked out")
+    ceiling: float | None = Field(
+        default=None, description="proven for so many erasures, with no room"
+    )
 
 
 class Loaded:
@@ -129,9 +131,7 @@ def people_picked(matter: Matter, question: Question, sets: list[Any] | None) ->
     return rows, count
 
 
-def answered(
-    source: Source, matter: Matter, question: Question, rows: Any, count: int
-) -> Answer:
+def answered(source: Source, matter: Matter, question: Question, rows: Any, count: int) -> Answer:
     """What the algebra says."""
     unit = matter.model.score_unit
     margins = (matter.scores - matter.target) / unit + question.room
