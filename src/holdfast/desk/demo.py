@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,15 @@ def filled(folder: Path) -> str:
         raise HoldfastError(
             f"{str(folder)!r} is there, and is no demo of the desk: remove it, or go elsewhere"
         ) from None
+    try:
+        _fill(folder, address)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)  # half a demo is none
+        raise
+    return str(address)
+
+
+def _fill(folder: Path, address: Path) -> None:
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
     table = X.assign(progression=y)
     table.insert(0, "patient", [f"P-{i:04d}" for i in range(len(table))])
@@ -65,7 +75,7 @@ def filled(folder: Path) -> str:
         "id": "patient",
         "model": "ridge",
         "people": folder / "people.csv",
-        "actionability": folder / "rules.toml",
+        "actionability": str(folder / "rules.toml"),
         "labels": folder / "labels.toml",
     }
     settings = made(told, None)
@@ -83,4 +93,3 @@ def filled(folder: Path) -> str:
     received = books.receive([f"P-{i:04d}" for i in asking.tolist()])
     books.honour([received[0].id])
     books.close()
-    return str(address)
