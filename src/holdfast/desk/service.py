@@ -31,6 +31,9 @@ from holdfast.ledger.tables import OPEN
 from holdfast.models.refits import broken
 from holdfast.report.suppression import FEWEST, enough, hidden_together
 
+#: seconds to wait while somebody else writes in the ledger
+PATIENCE = 10.0
+
 #: suggestions for an id that is being typed
 SUGGESTIONS = 12
 
@@ -90,7 +93,7 @@ class Desk:
             raise HoldfastError(
                 "this desk has no ledger: start it with holdfast serve --ledger holdfast.db"
             )
-        books = Ledger(self.ledger_address, by=visitor.name, wait=10.0)
+        books = Ledger(self.ledger_address, by=visitor.name, wait=PATIENCE)
         try:
             yield books
         finally:
