@@ -9,6 +9,7 @@ import time
 
 from fastapi.testclient import TestClient
 
+from holdfast.desk import jobs
 from holdfast.desk.app import application
 from holdfast.desk.home import Home
 from holdfast.desk.service import Desk
@@ -43,6 +44,11 @@ class Office:
         return TestClient(self.app, raise_server_exceptions=False)
 
     def close(self):
+        for job in self.desk.jobs.all():
+            if job.state == "running":
+                self.desk.jobs.cancel(job.id)
+        for process in jobs._WAITED_FOR:
+            process.wait(30)
         self.desk.close()
 
 

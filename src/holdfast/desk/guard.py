@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 #: bytes a request may bring
@@ -24,8 +25,12 @@ CSP_ALONE = (
 )
 
 
-class TooLarge(Exception):
-    """A request brings more than is read."""
+class TooLarge(HTTPException):
+    """A request brings more than is read; whoever reads it passes this on."""
+
+    def __init__(self, largest: int):
+        said = f"this request is larger than the desk reads ({largest:,} bytes): nothing was done"
+        super().__init__(413, said)
 
 
 class Guard:
@@ -46,7 +51,7 @@ class Guard:
             message = await receive()
             read += len(message.get("body", b""))
             if read > self._largest:
-                raise TooLarge
+                raise TooLarge(self._largest)
             return message
 
         async def guarded(message: Message) -> None:
@@ -59,11 +64,11 @@ class Guard:
         sizes = [value for name, value in scope["headers"] if name == b"content-length"]
         try:
             if any(not s.isdigit() or int(s) > self._largest for s in sizes):
-                raise TooLarge
+                raise TooLarge(self._largest)
             await self._app(scope, limited, guarded)
-        except TooLarge:
+        except TooLarge as refusal:
             if not began:
-                await _too_large(guarded, self._largest)
+                await _too_large(guarded, refusal.detail)
 
 
 def _harden(headers: MutableHeaders, path: str) -> None:
@@ -77,8 +82,7 @@ def _harden(headers: MutableHeaders, path: str) -> None:
         headers["Cache-Control"] = "no-store"
 
 
-async def _too_large(send: Send, largest: int) -> None:
-    said = f"This request is larger than the desk reads ({largest:,} bytes): nothing was done.\n"
+async def _too_large(send: Send, said: str) -> None:
     start: dict[str, Any] = {
         "type": "http.response.start",
         "status": 413,

@@ -62,6 +62,7 @@ def listening(host: str, port: int) -> socket.socket:
                 "for any that is free"
             ) from None
         raise HoldfastError(f"cannot listen on {host}, port {port}: {failure.strerror}") from None
+    made.listen(1024)  # whoever opens the address at once waits a moment
     return made
 
 
