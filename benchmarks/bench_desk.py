@@ -32,7 +32,9 @@ def books(folder: Path) -> Path:
 
     rng = np.random.default_rng(0)
     names = [f"x{i}" for i in range(COLUMNS)]
-    X = pd.DataFrame(rng.normal(size=(ROWS + 3 * PROMISES, COLUMNS)), columns=names).round(4)
+    X = pd.DataFrame(rng.normal(size=(ROWS + int(2.03 * PROMISES), COLUMNS)), columns=names).round(
+        4
+    )
     y = X.to_numpy() @ rng.normal(size=COLUMNS) + rng.normal(size=len(X)) * 3
     X.insert(0, "id", [f"C-{i:06d}" for i in range(len(X))])
     X[:ROWS].assign(y=y[:ROWS].round(4)).to_csv(folder / "train.csv", index=False)

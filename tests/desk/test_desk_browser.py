@@ -105,7 +105,7 @@ def test_what_if_moves_with_the_sliders(browser, served):
     page.goto(served.address)
     page.goto(f"{served.base}/what-if?pick=random&k=1")
     sync_api.expect(page.locator("#confirmed em")).to_have_text("confirmed", timeout=60_000)
-    page.get_by_label("erased").focus()
+    page.get_by_role("slider", name="erased").focus()
     for _ in range(4):
         page.keyboard.press("ArrowRight")  # by the keyboard alone
     answer = page.locator("#answer")
@@ -113,12 +113,12 @@ def test_what_if_moves_with_the_sliders(browser, served):
     predicted = int(answer.locator(".numbers b").first.inner_text())
     sync_api.expect(page.locator("#confirmed em")).to_have_text("confirmed", timeout=30_000)
     assert int(page.locator("#confirmed b").inner_text()) == predicted
-    page.get_by_label("more room").focus()
+    page.get_by_role("slider", name="more room").focus()
     page.keyboard.press("End")
     sync_api.expect(answer.locator(".numbers b").first).to_have_text("0")
     # somebody by id, with what was typed suggested
     page.get_by_label("id of somebody to add").press_sequentially("C-00", delay=20)
-    page.wait_for_function("document.querySelectorAll('#ids option').length > 3")
+    sync_api.expect(page.locator("#ids option")).to_have_count(12)
     page.get_by_label("id of somebody to add").fill("C-0007")
     page.keyboard.press("Enter")
     sync_api.expect(page.locator(".chip")).to_contain_text("C-0007")

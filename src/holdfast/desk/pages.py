@@ -131,22 +131,16 @@ def what_if(
         asked = asked.model_copy(update={"people": left})
     wrong = None
     try:
-        answer = desk.confirm(asked, 30.0) if confirm else desk.what_if(asked)
+        answer, curve = desk.asked(asked)
     except HoldfastError as refusal:
-        if not asked.people:
+        if asked.pick != "people":
             raise
-        wrong = str(refusal)
-        if add.strip():
-            left = [name for name in asked.people if name != add.strip()]
-            asked = asked.model_copy(update={"people": left})
-        answer = desk.what_if(asked.model_copy(update={"people": [], "pick": "people"}))
-        if add.strip():
-            answer = desk.what_if(asked)
-    survey, trouble = None, None
-    try:
-        survey = desk.survey(asked.source)
-    except HoldfastError as refusal:
-        trouble = str(refusal)
+        wrong = str(refusal)  # the others are asked about without whom it is about
+        rest = [] if not add.strip() else [name for name in asked.people if name != add.strip()]
+        asked = asked.model_copy(update={"people": rest})
+        answer, curve = desk.asked(asked)
+    if confirm:
+        answer = desk.confirm(asked, 30.0)
     template = "answer.html" if request.headers.get("HX-Request") else "what_if.html"
     return shown(
         request,
@@ -155,8 +149,8 @@ def what_if(
         asked=asked,
         answer=answer,
         wrong=wrong,
-        trouble=trouble,
-        curve=None if survey is None else survey["curve"],
+        trouble=desk.trouble(asked.source) if answer.waiting else None,
+        curve=curve,
         sources=list(desk.loaded.sources),
         reach=REACH,
         most=MOST,

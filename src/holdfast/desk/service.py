@@ -143,6 +143,10 @@ class Desk:
 
     def what_if(self, question: Question) -> Answer:
         """What the algebra says; nothing is written."""
+        return self.asked(question)[0]
+
+    def asked(self, question: Question) -> tuple[Answer, list[dict[str, Any]] | None]:
+        """What the algebra says, and the curve beside it where it is known already."""
         source, stamp, matter = self.loaded.at_hand(question.source)
         survey = self._survey_beside(source, stamp)
         rows, count = people_picked(matter, question, None if survey is None else survey["sets"])
@@ -150,7 +154,7 @@ class Desk:
         answer.waiting = survey is None
         if survey is not None and count < len(survey["curve"]) and question.room == 0:
             answer.ceiling = survey["curve"][count]["ceiling"]
-        return answer
+        return answer, None if survey is None else survey["curve"]
 
     def _survey_beside(self, source: Source, stamp: Any) -> Any:
         """The survey if it is done; begun if not. What is wrong with it is said elsewhere."""
@@ -159,6 +163,14 @@ class Desk:
         except HoldfastError:
             return None
         return None if found == "changed" else found
+
+    def trouble(self, source: str | None) -> str | None:
+        """Why there is no worst case, where there is none."""
+        try:
+            self.survey(source)
+        except HoldfastError as wrong:
+            return str(wrong)
+        return None
 
     def confirm(self, question: Question, seconds: float = 1.0) -> Answer:
         """The same with the refit's number beside it, as soon as there is one."""

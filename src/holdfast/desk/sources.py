@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,12 @@ def _holding(matter: Matter) -> Matter:
     )
 
 
+@lru_cache(maxsize=4)
+def _books(address: str) -> Ledger:
+    """A ledger to read in, opened once: connections last no longer than a look."""
+    return Ledger(address)
+
+
 @dataclass(frozen=True)
 class LedgerSource:
     """The live promises of a ledger, under the model in force."""
@@ -112,22 +118,16 @@ class LedgerSource:
 
     def stamp(self) -> Stamp:
         """What changes when the books do, or when the day does."""
-        books = Ledger(self.address)
-        try:
-            return (*books.last_change(), books.today().isoformat())
-        finally:
-            books.close()
+        books = _books(self.address)
+        return (*books.last_change(), books.today().isoformat())
 
     def load(self) -> Matter:
         """The model and the promises."""
-        books = Ledger(self.address)
-        try:
-            with books.database.reading() as session:
-                version = model_in_force(session)
-                ground = loaded(book_of(session), version, books._places(session))
-                held = promises_held(session, ground, set(), books.today())
-        finally:
-            books.close()
+        books = _books(self.address)
+        with books.database.reading() as session:
+            version = model_in_force(session)
+            ground = loaded(book_of(session), version, books._places(session))
+            held = promises_held(session, ground, set(), books.today())
         live = np.flatnonzero(~held.broken_before)
         numbers = [held.lines[place].id for place in live.tolist()]
         if not numbers:

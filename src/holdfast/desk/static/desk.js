@@ -2,7 +2,7 @@
 // Sliders say their value while they move; everything else is htmx and plain forms.
 document.addEventListener("input", (event) => {
   const label = event.target.closest(".sliders label");
-  if (label) label.querySelector("output").textContent = Number(event.target.value);
+  if (label) label.querySelector(".value").textContent = Number(event.target.value);
 });
 // A question is asked anew when somebody is taken off the list; an id is added by the form itself.
 document.addEventListener("submit", (event) => {
