@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+from collections.abc import AsyncIterator
 from functools import cache
 from importlib import resources
 from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import FastAPI, Form, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
@@ -51,6 +53,7 @@ def application(
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
+        lifespan=_few_threads,
     )
     app.state.desk, app.state.secure = desk, secure
     app.state.cookie = f"{COOKIE}_{port}"
@@ -65,6 +68,16 @@ def application(
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False)
     app.add_middleware(Guard)
     return app
+
+
+#: questions worked on at the same time: with more, threads mostly wait for each other
+THREADS = 8
+
+
+@contextlib.asynccontextmanager
+async def _few_threads(app: FastAPI) -> AsyncIterator[None]:
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+    yield
 
 
 def _door(app: FastAPI) -> None:
