@@ -101,3 +101,23 @@ def server_desk(database, template, tmp_path):
 def any_desk(request):
     """The same on both."""
     return request.getfixturevalue("desk" if request.param == "sqlite" else "server_desk")
+
+
+@pytest.fixture
+def counter(template, tmp_path):
+    """A lender's folder with its books, for a desk to stand on."""
+    shutil.copytree(template, tmp_path / "lender")
+    made = Desk(tmp_path / "lender", tmp_path / "lender" / "books.db")
+    yield made
+    made.books.close()
+
+
+@pytest.fixture
+def office(counter, tmp_path):
+    """A desk on those books."""
+    from desk_at_hand import Office  # beside the tests that ask for it
+
+    made = Office(tmp_path, counter.address)
+    made.counter = counter
+    yield made
+    made.close()

@@ -7,6 +7,9 @@ import subprocess
 import sys
 import time
 
+import pytest
+
+pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 
 from holdfast.desk import jobs

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from holdfast.desk.access import FirstPassword, Refused, Visitor
 from holdfast.desk.service import Desk, Overview
-from holdfast.desk.whatif import MOST, Answer, Question
+from holdfast.desk.whatif import MOST, Answer, WhatIf
 from holdfast.errors import HoldfastError
 
 router = APIRouter(prefix="/api/v1")
@@ -88,7 +88,7 @@ class Ids(BaseModel):
     unknown: bool = False
 
 
-class Numbers(BaseModel):
+class RequestNumbers(BaseModel):
     """Some requests, or some letters, by number."""
 
     numbers: list[Number] = Field(min_length=1, max_length=10_000)
@@ -117,15 +117,15 @@ def question(
     seed: Annotated[int, Query(ge=0, le=2**31)] = 0,
     room: Annotated[float, Query(ge=0, le=5)] = 0.0,
     source: Annotated[str | None, Query()] = None,
-) -> Question:
+) -> WhatIf:
     """A what-if question from the address."""
     people = [name for name in person or [] if name]
     if len(people) > MOST:
         raise HoldfastError(f"a question is about {MOST} people at most, not {len(people)}")
-    return Question(pick=pick, people=people, k=k, seed=seed, room=room, source=source or None)
+    return WhatIf(pick=pick, people=people, k=k, seed=seed, room=room, source=source or None)
 
 
-Asked = Annotated[Question, Depends(question)]
+Asked = Annotated[WhatIf, Depends(question)]
 
 
 @router.get("/overview")
@@ -211,7 +211,7 @@ def preview(desk: TheDesk, visitor: Officer, number: Annotated[list[Number], Que
 
 
 @router.post("/requests/honour")
-def honour(desk: TheDesk, visitor: Officer, wanted: Numbers) -> Any:
+def honour(desk: TheDesk, visitor: Officer, wanted: RequestNumbers) -> Any:
     """Requests honoured; or proposed, where a second person has to agree."""
     return desk.honour(visitor, wanted.numbers)
 
@@ -242,7 +242,7 @@ def write_letters(desk: TheDesk, visitor: Officer, language: str | None = None) 
 
 
 @router.post("/letters/sent")
-def letters_sent(desk: TheDesk, visitor: Officer, wanted: Numbers) -> Any:
+def letters_sent(desk: TheDesk, visitor: Officer, wanted: RequestNumbers) -> Any:
     """Letters were sent: their readers have been told."""
     return {"told": desk.letters_sent(visitor, wanted.numbers)}
 

@@ -21,13 +21,13 @@ from holdfast.files import PRIVATE
 VERSION = 1
 
 
-class Base(DeclarativeBase):
+class DeskTable(DeclarativeBase):
     """All tables of the desk; moments are seconds since 1970."""
 
     type_annotation_map = {str: Text, float: Double}  # noqa: RUF012
 
 
-class User(Base):
+class User(DeskTable):
     """Somebody with a password; ``locked_until`` after too many wrong ones."""
 
     __tablename__ = "users"
@@ -39,7 +39,7 @@ class User(Base):
     must_change: Mapped[bool] = mapped_column(default=False)
 
 
-class Visit(Base):
+class Visit(DeskTable):
     """Somebody who is signed in; the cookie itself is kept nowhere, only its hash."""
 
     __tablename__ = "visits"
@@ -51,7 +51,7 @@ class Visit(Base):
     seen: Mapped[float]
 
 
-class Client(Base):
+class Client(DeskTable):
     """A program with a token of its own, of which only the hash is kept."""
 
     __tablename__ = "clients"
@@ -61,7 +61,7 @@ class Client(Base):
     expires: Mapped[float]
 
 
-class Ticket(Base):
+class Ticket(DeskTable):
     """The token in the address the desk was started with: good for one visit."""
 
     __tablename__ = "tickets"
@@ -70,7 +70,7 @@ class Ticket(Base):
     used: Mapped[bool] = mapped_column(default=False)
 
 
-class Setting(Base):
+class Setting(DeskTable):
     """How the desk works: ``two_people`` is "yes" where honouring needs a second person."""
 
     __tablename__ = "settings"
@@ -78,7 +78,7 @@ class Setting(Base):
     value: Mapped[str]
 
 
-class Proposal(Base):
+class Proposal(DeskTable):
     """Requests somebody wants honoured, waiting for a second person."""
 
     __tablename__ = "proposals"
@@ -87,7 +87,7 @@ class Proposal(Base):
     at: Mapped[float]
 
 
-class Job(Base):
+class Job(DeskTable):
     """A report being made, or made: an audit in a process of its own."""
 
     __tablename__ = "jobs"
@@ -154,7 +154,7 @@ class Home:
                     )
                 raw: Any = connection.connection.driver_connection
                 raw.execute("PRAGMA journal_mode = WAL")
-                Base.metadata.create_all(connection)
+                DeskTable.metadata.create_all(connection)
                 connection.execute(text(f"PRAGMA user_version = {VERSION}"))
                 connection.commit()
         except DBAPIError as failure:

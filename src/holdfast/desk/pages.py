@@ -27,7 +27,7 @@ from holdfast.desk.api import (
 )
 from holdfast.desk.guard import CSP_ALONE
 from holdfast.desk.service import day_of
-from holdfast.desk.whatif import MOST, REACH, Question
+from holdfast.desk.whatif import MOST, REACH, WhatIf
 from holdfast.errors import HoldfastError
 from holdfast.ledger.browsing import SORTS
 from holdfast.ledger.tables import PROMISE_STATES
@@ -158,7 +158,7 @@ def what_if(
     )
 
 
-def _address(asked: Question) -> str:
+def _address(asked: WhatIf) -> str:
     """A question as it stands in an address."""
     told: list[tuple[str, Any]] = [("pick", asked.pick), ("k", asked.k), ("seed", asked.seed)]
     told += [("room", f"{asked.room:g}")] + [("person", name) for name in asked.people]

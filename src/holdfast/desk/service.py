@@ -19,7 +19,7 @@ from holdfast.desk.access import Access, Refused, Visitor
 from holdfast.desk.home import Home, Proposal
 from holdfast.desk.jobs import Jobs
 from holdfast.desk.sources import CaseSource, LedgerSource, Source
-from holdfast.desk.whatif import Answer, Loaded, Question, answered, bars, named, people_picked
+from holdfast.desk.whatif import Answer, Shelf, WhatIf, answered, bars, named, people_picked
 from holdfast.desk.workers import Workers, result_of
 from holdfast.errors import HoldfastError
 from holdfast.ledger import Ledger
@@ -79,7 +79,7 @@ class Desk:
             sources["ledger"] = LedgerSource(ledger)
         if case is not None:
             sources["case"] = CaseSource(str(Path(case).absolute()))
-        self.loaded = Loaded(sources)
+        self.loaded = Shelf(sources)
 
     def close(self) -> None:
         """Let everything go."""
@@ -90,9 +90,7 @@ class Desk:
     def books(self, visitor: Visitor) -> Iterator[Ledger]:
         """The ledger, in somebody's hands."""
         if self.ledger_address is None:
-            raise HoldfastError(
-                "this desk has no ledger: start it with holdfast serve --ledger holdfast.db"
-            )
+            raise HoldfastError("this desk was started without a ledger: start it with one")
         books = Ledger(self.ledger_address, by=visitor.name, wait=PATIENCE)
         try:
             yield books
@@ -114,7 +112,15 @@ class Desk:
             left = {str(k): n for k, n in status.certified_left.items()}
             found.certified_left = show({**left, "not known": status.uncertified})
             found.letters = dict(status.letters) if whole else {}
-            found.changed = {name: show(counts) for name, counts in changed.items()}
+            found.changed = dict(changed)
+            if not whole:
+                totals = {"promises": status.promises, "requests": status.requests}
+                found.changed = {
+                    name: _shown_of(counts, totals.get(name, counts))
+                    for name, counts in changed.items()
+                }
+                if found.promises.get("live") is None:  # their sum would tell
+                    found.certified_left = dict.fromkeys(found.certified_left)
             late = sum(bool(each["late"]) for each in status.due)
             found.late = late if whole else enough(late)
             if visitor.may("officer"):
@@ -141,16 +147,16 @@ class Desk:
 
     # what if
 
-    def what_if(self, question: Question) -> Answer:
+    def what_if(self, question: WhatIf) -> Answer:
         """What the algebra says; nothing is written."""
         return self.asked(question)[0]
 
-    def asked(self, question: Question) -> tuple[Answer, list[dict[str, Any]] | None]:
+    def asked(self, question: WhatIf) -> tuple[Answer, list[dict[str, Any]] | None]:
         """What the algebra says, and the curve beside it where it is known already."""
-        source, stamp, matter = self.loaded.at_hand(question.source)
+        source, stamp, dossier = self.loaded.at_hand(question.source)
         survey = self._survey_beside(source, stamp)
-        rows, count = people_picked(matter, question, None if survey is None else survey["sets"])
-        answer = answered(source, matter, question, rows, count)
+        rows, count = people_picked(dossier, question, None if survey is None else survey["sets"])
+        answer = answered(source, dossier, question, rows, count)
         answer.waiting = survey is None
         if survey is not None and count < len(survey["curve"]) and question.room == 0:
             answer.ceiling = survey["curve"][count]["ceiling"]
@@ -172,34 +178,34 @@ class Desk:
             return str(wrong)
         return None
 
-    def confirm(self, question: Question, seconds: float = 1.0) -> Answer:
+    def confirm(self, question: WhatIf, seconds: float = 1.0) -> Answer:
         """The same with the refit's number beside it, as soon as there is one."""
-        source, stamp, matter = self.loaded.at_hand(question.source)
+        source, stamp, dossier = self.loaded.at_hand(question.source)
         answer = self.what_if(question)
         survey = self._survey_beside(source, stamp)
-        rows, count = people_picked(matter, question, None if survey is None else survey["sets"])
+        rows, count = people_picked(dossier, question, None if survey is None else survey["sets"])
         if count == 0:
             return answer
         after = result_of(self.workers.refit(source, stamp, rows), seconds)
         if after is None or isinstance(after, str):
             answer.confirming = "running" if after is None else "changed"
             return answer
-        unit = matter.model.score_unit
-        left = (after - matter.target) / unit + question.room
+        unit = dossier.model.score_unit
+        left = (after - dossier.target) / unit + question.room
         fallen = broken(left, 0.0)
         answer.confirmed, answer.confirming = int(fallen.sum()), "done"
         if answer.predicted is None:  # only the refit tells
-            margins = (matter.scores - matter.target) / unit + question.room
-            answer.broken = named(matter, margins, left, fallen)
+            margins = (dossier.scores - dossier.target) / unit + question.room
+            answer.broken = named(dossier, margins, left, fallen)
             answer.bars = bars(margins, left)
         return answer
 
-    def who(self, question: Question, visitor: Visitor) -> list[str]:
+    def who(self, question: WhatIf, visitor: Visitor) -> list[str]:
         """Whom a question is about, by id; that somebody looked is in the log."""
-        source, stamp, matter = self.loaded.at_hand(question.source)
+        source, stamp, dossier = self.loaded.at_hand(question.source)
         survey = self._survey_beside(source, stamp)
-        rows, _ = people_picked(matter, question, None if survey is None else survey["sets"])
-        names = list(dict.fromkeys(str(matter.names[row]) for row in rows.tolist()))
+        rows, _ = people_picked(dossier, question, None if survey is None else survey["sets"])
+        names = list(dict.fromkeys(str(dossier.names[row]) for row in rows.tolist()))
         if self.ledger_address is not None:
             with self.books(visitor) as books:
                 books.note("looked", page="people of the training table", count=len(names))
@@ -207,11 +213,11 @@ class Desk:
 
     def suggestions(self, text: str, source: str | None = None) -> list[str]:
         """People of the training table whose id begins with a text, or has it in it."""
-        _, _, matter = self.loaded.at_hand(source)
+        _, _, dossier = self.loaded.at_hand(source)
         if not text:
             return []
-        first = [name for name in matter.people if name.startswith(text)][:SUGGESTIONS]
-        more = [name for name in matter.people if text in name and name not in first]
+        first = [name for name in dossier.people if name.startswith(text)][:SUGGESTIONS]
+        more = [name for name in dossier.people if text in name and name not in first]
         return (first + more)[:SUGGESTIONS]
 
     # promises
@@ -233,9 +239,9 @@ class Desk:
         words = None
         if found.factual is not None and found.point is not None:
             try:
-                _, _, matter = self.loaded.at_hand("ledger")
-                if matter.ground is not None:
-                    words = advice_in_words(matter.ground, found.factual, found.point)
+                _, _, dossier = self.loaded.at_hand("ledger")
+                if dossier.ground is not None:
+                    words = advice_in_words(dossier.ground, found.factual, found.point)
             except HoldfastError:
                 words = None
         return found, words
@@ -423,6 +429,15 @@ def _shown(counts: Mapping[Any, int]) -> dict[Any, int | None]:
     """Counts with small groups left out, and so much else that they cannot be worked out."""
     hidden = hidden_together(dict(counts), FEWEST)
     return {name: None if name in hidden else count for name, count in counts.items()}
+
+
+def _shown_of(part: Mapping[Any, int], whole: Mapping[Any, int]) -> dict[Any, int | None]:
+    """Counts of a part of each group, shown where neither it nor the rest is small."""
+    shown = _shown(part)
+    rest = {name: whole.get(name, 0) - count for name, count in part.items()}
+    return {
+        n: c if c is not None and enough(rest[n]) is not None else None for n, c in shown.items()
+    }
 
 
 def _plain(content: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ Stamp = tuple[Any, ...]
 
 
 @dataclass
-class Matter:
+class Dossier:
     """Promises that hold, and the model they were made under, in memory.
 
     Attributes
@@ -85,21 +85,21 @@ class Matter:
         return np.array(sorted(r for n in set(names) for r in self.rows_by_name[n]), dtype=int)
 
 
-def _holding(matter: Matter) -> Matter:
+def _holding(dossier: Dossier) -> Dossier:
     """Only promises that hold now."""
-    fine = ~broken(matter.scores, matter.target)
+    fine = ~broken(dossier.scores, dossier.target)
     if not fine.any():
         raise HoldfastError("no promise holds under the model in force: there is nothing to break")
     if fine.all():
-        return matter
-    return Matter(
-        matter.model,
-        matter.points[fine],
-        matter.target,
-        [n for n, ok in zip(matter.numbers, fine, strict=True) if ok],
-        matter.names,
-        matter.unit,
-        matter.ground,
+        return dossier
+    return Dossier(
+        dossier.model,
+        dossier.points[fine],
+        dossier.target,
+        [n for n, ok in zip(dossier.numbers, fine, strict=True) if ok],
+        dossier.names,
+        dossier.unit,
+        dossier.ground,
     )
 
 
@@ -121,7 +121,7 @@ class LedgerSource:
         books = _books(self.address)
         return (*books.last_change(), books.today().isoformat())
 
-    def load(self) -> Matter:
+    def load(self) -> Dossier:
         """The model and the promises."""
         books = _books(self.address)
         with books.database.reading() as session:
@@ -134,29 +134,29 @@ class LedgerSource:
             raise HoldfastError("the ledger has no live promise: there is nothing to break")
         points = held.points.iloc[live].reset_index(drop=True)
         return _holding(
-            Matter(ground.model, points, ground.target, numbers, ground.names, ground.unit, ground)
+            Dossier(ground.model, points, ground.target, numbers, ground.names, ground.unit, ground)
         )
 
     def audit(self, asked: dict[str, Any], progress: Progress | None = None) -> Audit:
         """An audit of the promises in force."""
-        matter = self.load()
+        dossier = self.load()
         about = About(table="the ledger's table", method="as promised")
         return audit(
-            matter.model,
-            matter.points,
-            matter.target,
-            min(int(asked.get("max_deletions", 14)), len(matter.people) - 1),
+            dossier.model,
+            dossier.points,
+            dossier.target,
+            min(int(asked.get("max_deletions", 14)), len(dossier.people) - 1),
             bool(asked.get("certify", True)),
             int(asked.get("seed", 0)),
-            unit=matter.unit,
-            target_rule=_rule(matter),
+            unit=dossier.unit,
+            target_rule=_rule(dossier),
             progress=progress,
             about=about,
         )
 
 
-def _rule(matter: Matter) -> str:
-    return "fixed" if matter.ground is None else str(matter.ground.settings.target_rule)
+def _rule(dossier: Dossier) -> str:
+    return "fixed" if dossier.ground is None else str(dossier.ground.settings.target_rule)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class CaseSource:
             told.append((str(file), seen.st_mtime_ns, seen.st_size))
         return tuple(told)
 
-    def load(self) -> Matter:
+    def load(self) -> Dossier:
         """The model and the promises."""
         settings = self.settings()
         case = load_case(settings)
@@ -200,7 +200,7 @@ class CaseSource:
         names = np.array([case.names[row] for row in case.training], dtype=object)
         model = case.model.with_target_rule(settings.target_rule, case.target)
         return _holding(
-            Matter(
+            Dossier(
                 model,
                 points.reset_index(drop=True),
                 case.target,

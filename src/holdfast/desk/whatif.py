@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, Field
 
-from holdfast.desk.sources import Matter, Source, Stamp
+from holdfast.desk.sources import Dossier, Source, Stamp
 from holdfast.errors import HoldfastError
 from holdfast.models.refits import broken
 
@@ -21,7 +21,7 @@ REACH = 14
 NAMED, BARS = 50, 24
 
 
-class Question(BaseModel):
+class WhatIf(BaseModel):
     """Who would be erased, and how much more room promises would have.
 
     ``room`` is in deviations of the training scores: what if every promise went that much further?
@@ -74,12 +74,12 @@ class Answer(BaseModel):
     )
 
 
-class Loaded:
+class Shelf:
     """The sources, each loaded once for as long as nothing changes."""
 
     def __init__(self, sources: dict[str, Source]):
         self.sources = sources
-        self._held: dict[str, tuple[Stamp, Matter]] = {}
+        self._held: dict[str, tuple[Stamp, Dossier]] = {}
         self._locks = {name: threading.Lock() for name in sources}
 
     def source(self, name: str | None) -> Source:
@@ -92,7 +92,7 @@ class Loaded:
             raise HoldfastError(f"there is no {name!r} here: {', '.join(self.sources)}")
         return self.sources[name]
 
-    def at_hand(self, name: str | None) -> tuple[Source, Stamp, Matter]:
+    def at_hand(self, name: str | None) -> tuple[Source, Stamp, Dossier]:
         """A source with what it holds now; read again where it has changed."""
         source = self.source(name)
         stamp = source.stamp()
@@ -101,69 +101,69 @@ class Loaded:
             with self._locks[source.name]:
                 held = self._held.get(source.name)
                 if held is None or held[0] != stamp:
-                    matter = source.load()
-                    _ = matter.scores, matter.deletions, matter.people
-                    held = self._held[source.name] = (stamp, matter)
+                    dossier = source.load()
+                    _ = dossier.scores, dossier.deletions, dossier.people
+                    held = self._held[source.name] = (stamp, dossier)
         return source, stamp, held[1]
 
 
-def people_picked(matter: Matter, question: Question, sets: list[Any] | None) -> tuple[Any, int]:
+def people_picked(dossier: Dossier, question: WhatIf, sets: list[Any] | None) -> tuple[Any, int]:
     """The rows of those who are asked about, and how many people they are.
 
     ``sets`` are the worst rows for every number of erasures; ``None`` while nobody knows them.
     """
     if question.pick == "people":
         names = list(dict.fromkeys(question.people))
-        rows = matter.rows_of(names)
+        rows = dossier.rows_of(names)
         count = len(names)
     elif question.pick == "random":
         rng = np.random.default_rng(question.seed)
-        count = min(question.k, len(matter.people) - 1)
-        chosen = rng.choice(len(matter.people), size=count, replace=False)
-        rows = matter.rows_of([matter.people[place] for place in chosen.tolist()])
+        count = min(question.k, len(dossier.people) - 1)
+        chosen = rng.choice(len(dossier.people), size=count, replace=False)
+        rows = dossier.rows_of([dossier.people[place] for place in chosen.tolist()])
     else:
         if sets is None:
             return np.zeros(0, dtype=int), 0
         rows = np.asarray(sets[min(question.k, len(sets) - 1)], dtype=int)
-        count = len({str(matter.names[row]) for row in rows.tolist()})
-    if len(rows) >= len(matter.names):
+        count = len({str(dossier.names[row]) for row in rows.tolist()})
+    if len(rows) >= len(dossier.names):
         raise HoldfastError("without them the training table is empty")
     return rows, count
 
 
-def answered(source: Source, matter: Matter, question: Question, rows: Any, count: int) -> Answer:
+def answered(source: Source, dossier: Dossier, question: WhatIf, rows: Any, count: int) -> Answer:
     """What the algebra says."""
-    unit = matter.model.score_unit
-    margins = (matter.scores - matter.target) / unit + question.room
+    unit = dossier.model.score_unit
+    margins = (dossier.scores - dossier.target) / unit + question.room
     after = None
-    if matter.deletions is not None:
-        drops = matter.deletions.effect(rows) if len(rows) else np.zeros(len(margins))
+    if dossier.deletions is not None:
+        drops = dossier.deletions.effect(rows) if len(rows) else np.zeros(len(margins))
         after = margins - drops / unit
     elif not len(rows):
         after = margins
     fallen = None if after is None else broken(after, 0.0)
     return Answer(
         source=source.name,
-        unit=matter.unit,
+        unit=dossier.unit,
         people=count,
         rows=len(rows),
         promises=len(margins),
-        exact=bool(matter.model.exact),
+        exact=bool(dossier.model.exact),
         predicted=None if fallen is None else int(fallen.sum()),
-        broken=[] if fallen is None else named(matter, margins, after, fallen),
+        broken=[] if fallen is None else named(dossier, margins, after, fallen),
         bars=bars(margins, after),
         median_before=float(np.median(margins)),
         median_after=None if after is None else _finite(np.nanmedian(after)),
     )
 
 
-def named(matter: Matter, margins: Any, after: Any, fallen: Any) -> list[Broken]:
+def named(dossier: Dossier, margins: Any, after: Any, fallen: Any) -> list[Broken]:
     """The promises that fall deepest."""
     places = np.flatnonzero(fallen)
     depth = np.where(np.isfinite(after[places]), after[places], -np.inf)
     return [
         Broken(
-            promise=matter.numbers[place],
+            promise=dossier.numbers[place],
             margin=float(margins[place]),
             after=_finite(after[place]),
         )

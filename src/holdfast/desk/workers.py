@@ -10,7 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from holdfast.desk.sources import Matter, Source, Stamp
+from holdfast.desk.sources import Dossier, Source, Stamp
 from holdfast.desk.whatif import REACH, Remembered
 from holdfast.errors import HoldfastError
 
@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 REFITS, SURVEYS = 256, 4
 
 #: in a worker: the source it has loaded
-_AT_HAND: dict[Source, tuple[Stamp, Matter]] = {}
+_AT_HAND: dict[Source, tuple[Stamp, Dossier]] = {}
 
 LOST = "the process that worked on this was lost; it has been started again: ask once more"
 
@@ -111,30 +111,30 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _loaded(source: Source, stamp: Stamp) -> Matter | None:
+def _loaded(source: Source, stamp: Stamp) -> Dossier | None:
     """What a source holds; ``None`` where it is not any more what was asked about."""
     held = _AT_HAND.get(source)
     if held is None or held[0] != stamp:
         if source.stamp() != stamp:
             return None
-        matter = source.load()
+        dossier = source.load()
         if source.stamp() != stamp:
             return None
-        held = _AT_HAND[source] = (stamp, matter)
+        held = _AT_HAND[source] = (stamp, dossier)
     return held[1]
 
 
 def _refit(source: Source, stamp: Stamp, rows: tuple[int, ...]) -> Any:
     from holdfast.models.solving import scores_or_nan
 
-    matter = _loaded(source, stamp)
-    if matter is None:
+    dossier = _loaded(source, stamp)
+    if dossier is None:
         return "changed"
     if not rows:
-        return matter.scores
+        return dossier.scores
     import numpy as np
 
-    return scores_or_nan(matter.model.without(np.array(rows)), matter.points)
+    return scores_or_nan(dossier.model.without(np.array(rows)), dossier.points)
 
 
 def _survey(source: Source, stamp: Stamp) -> Any:
