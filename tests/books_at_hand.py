@@ -104,20 +104,11 @@ def any_desk(request):
 
 
 @pytest.fixture
-def counter(template, tmp_path):
-    """A lender's folder with its books, for a desk to stand on."""
-    shutil.copytree(template, tmp_path / "lender")
-    made = Desk(tmp_path / "lender", tmp_path / "lender" / "books.db")
-    yield made
-    made.books.close()
-
-
-@pytest.fixture
-def office(counter, tmp_path):
-    """A desk on those books."""
+def office(desk, tmp_path):
+    """The desk of ``holdfast serve`` on those books."""
     from desk_at_hand import Office  # beside the tests that ask for it
 
-    made = Office(tmp_path, counter.address)
-    made.counter = counter
+    made = Office(tmp_path, desk.address)
+    made.counter = desk
     yield made
     made.close()

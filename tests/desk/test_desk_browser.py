@@ -30,8 +30,8 @@ def browser():
 
 
 @pytest.fixture
-def served(counter):
-    made = Served(counter.folder, "--ledger", "books.db")
+def served(desk):
+    made = Served(desk.folder, "--ledger", "books.db")
     yield made
     assert "Traceback" not in made.end()
 
@@ -81,8 +81,8 @@ def sign_in(page, served, name):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (390, "dark")])
-def test_every_page(browser, served, counter, width, scheme):
-    counter.books.receive([counter.breaker()])
+def test_every_page(browser, served, desk, width, scheme):
+    desk.books.receive([desk.breaker()])
     page = window(browser, served, width, scheme)
     page.goto(served.address)
     page.wait_for_url(f"{served.base}/")
@@ -134,9 +134,9 @@ def test_what_if_moves_with_the_sliders(browser, served):
     assert page.problems == []
 
 
-def test_two_weeks_and_two_people(browser, served, counter):
+def test_two_weeks_and_two_people(browser, served, desk):
     """Added by one, agreed to by another, written, sent; the week after starts from there."""
-    one = counter.breaker()
+    one = desk.breaker()
     admin = window(browser, served)
     admin.goto(served.address)
     let_in(admin, served, "Ada", "officer")
@@ -181,7 +181,7 @@ def test_two_weeks_and_two_people(browser, served, counter):
 
     # the week after
     ada.goto(f"{served.base}/requests")
-    ada.fill("[name=ids]", counter.holder(inside=False))
+    ada.fill("[name=ids]", desk.holder(inside=False))
     ada.get_by_role("button", name="Write them down").click()
     ada.goto(f"{served.base}/requests/preview?number=2")
     ada.get_by_label("I am sure").check()
@@ -193,7 +193,7 @@ def test_two_weeks_and_two_people(browser, served, counter):
     ben.goto(f"{served.base}/log")
     ben.get_by_role("button", name="Verify the chain").click()
     sync_api.expect(ben.locator("#verified")).to_contain_text("lines follow from each other")
-    states = counter.books.status()
+    states = desk.books.status()
     assert states.requests == {"completed": 2}
     assert states.promises["told"] == broken
 
@@ -207,8 +207,8 @@ def test_two_weeks_and_two_people(browser, served, counter):
         assert page.problems == []
 
 
-def test_a_connection_lost_in_the_middle_of_honouring(browser, served, counter):
-    counter.books.receive([counter.breaker()])
+def test_a_connection_lost_in_the_middle_of_honouring(browser, served, desk):
+    desk.books.receive([desk.breaker()])
     page = window(browser, served)
     page.goto(served.address)
     page.goto(f"{served.base}/requests/preview?number=1")
@@ -229,11 +229,11 @@ def test_a_connection_lost_in_the_middle_of_honouring(browser, served, counter):
         page.wait_for_selector("#done", timeout=30_000)
     page.goto(f"{served.base}/requests?all=true")
     sync_api.expect(page.locator("#list")).to_contain_text("honoured")
-    assert counter.books.verify().faults == []
-    assert len([e for e in counter.books.log() if e.event == "erasure"]) == 1
+    assert desk.books.verify().faults == []
+    assert len([e for e in desk.books.log() if e.event == "erasure"]) == 1
 
 
-def test_reading_needs_no_javascript(browser, served, counter):
+def test_reading_needs_no_javascript(browser, served, desk):
     page = window(browser, served, java_script_enabled=False)
     page.goto(served.address)
     for place, said in (

@@ -16,10 +16,10 @@ from holdfast.cli import run
 
 
 @pytest.fixture
-def folder(counter, monkeypatch):
-    monkeypatch.chdir(counter.folder)
+def folder(desk, monkeypatch):
+    monkeypatch.chdir(desk.folder)
     monkeypatch.delenv("HOLDFAST_LEDGER", raising=False)
-    return counter.folder
+    return desk.folder
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from holdfast.desk.app import application
 from holdfast.desk.home import Home
 from holdfast.desk.service import Desk
+from holdfast.desk.sources import CaseSource
 from holdfast.errors import HoldfastError
 from holdfast.ledger import Ledger
 
@@ -91,13 +92,13 @@ def serve(
         books = Ledger(ledger)
         books.status()
         books.close()
+    if case is not None:
+        CaseSource(str(case)).stamp()
     place = Home(home_of(ledger, home))
     with listening(host, port) as door:
         place.create()
         desk = Desk(place, ledger, case)
         try:
-            for source in desk.loaded.sources.values():
-                source.stamp()
             at = door.getsockname()[1]
             called = host if host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104
             hosts = [*LOOPBACK, called, *(names or [])]
