@@ -16,6 +16,9 @@ from holdfast.desk import jobs
 from holdfast.desk.app import application
 from holdfast.desk.home import Home
 from holdfast.desk.service import Desk
+from holdfast.desk.workers import Workers
+
+__all__ = ["PASSWORD", "Office", "Served", "Workers", "post"]
 
 PASSWORD = "correct horse battery"
 
