@@ -31,12 +31,18 @@ def until(found, seconds=60):
     raise AssertionError("it took too long")
 
 
+def confirmed(client, asked):
+    """The answer once a refit has confirmed it, else nothing."""
+    answer = client.get(f"/api/v1/what-if/confirmed?{asked}").json()
+    return None if answer["confirming"] == "running" else answer
+
+
 def test_predicted_and_confirmed_are_what_a_refit_says(office):
     client = office.visit("analyst")
     _, _, matter = office.desk.loaded.at_hand(None)
     for seed in range(4):
         asked = f"pick=random&k=3&seed={seed}"
-        answer = client.get(f"/api/v1/what-if/confirmed?{asked}&seconds=60").json()
+        answer = until(lambda asked=asked: confirmed(client, asked))
         rows, count = people_picked(matter, WhatIf(pick="random", k=3, seed=seed), None)
         after = matter.model.without(rows).scores(matter.points)
         assert count == 3
@@ -249,6 +255,59 @@ def test_a_second_person_has_to_agree(office):
     assert office.desk.proposals() == []
 
 
+def test_what_was_proposed_is_taken_back_and_goes_with_whoever_proposed_it(office):
+    admin = office.visit("admin")
+    post(admin, "/users/settings", two_people="true")
+    one, two = office.visit("officer", "one"), office.visit("officer", "two")
+    post(one, "/requests", ids="\n".join(office.counter.holder(True, i) for i in range(1, 4)))
+    post(one, "/requests/honour", number=["1", "2"], sure="true")
+    assert post(two, "/requests/1/close", what="withdraw").status_code == 200
+    line = office.counter.books.log()[-1]
+    assert (line.event, line.by) == ("proposed", "two")
+    assert json.loads(line.body) == {"requests": [1], "withdrawn": "yes"}
+    assert (
+        post(two, "/requests/1/close", what="withdraw").status_code == 409
+    )  # nothing to take back
+    assert [each.request for each in office.desk.proposals()] == [2]
+    post(admin, "/users", what="role", name="one", role="viewer")
+    assert office.desk.proposals() == []
+    post(two, "/requests/honour", number="3", sure="true")
+    post(admin, "/users", what="remove", name="two")
+    assert office.desk.proposals() == []
+
+
+def test_every_late_request_is_counted(office):
+    client, counter = office.visit("officer"), office.counter
+    names = [counter.holder(True, i) for i in range(1, 14)]
+    post(client, "/requests", ids="\n".join(names), received="2020-01-01")
+    assert client.get("/api/v1/overview").json()["late"] == 13
+
+
+def test_a_viewer_is_not_told_what_may_name_somebody(office, monkeypatch):
+    analyst, viewer = office.visit("analyst"), office.visit("viewer")
+
+    def fails(*args, **kwargs):
+        raise HoldfastError("the row of C-0001 cannot be read")
+
+    post(analyst, "/reports", title="For the board", max_deletions="100")
+    desk_jobs._WAITED_FOR[-1].kill()
+    desk_jobs._WAITED_FOR[-1].wait()
+    until(lambda: office.desk.jobs.one(1).state != "running")
+    assert "without a word" in analyst.get("/reports").text
+    assert "without a word" not in viewer.get("/reports").text
+    assert viewer.get("/api/v1/reports/1").json()["message"] == service.KEPT_BACK
+    monkeypatch.setattr(office.desk, "survey", fails)
+    assert "C-0001" in analyst.get("/api/v1/overview").json()["trouble"]
+    assert viewer.get("/api/v1/overview").json()["trouble"] == service.KEPT_BACK
+
+
+@pytest.mark.parametrize("number", [True, "1", 1.0, 0, 2**63, None])
+def test_numbers_of_requests_are_numbers(office, number):
+    client = office.visit("officer")
+    sent = {"json": {"numbers": [number]}, "headers": {"x-csrf-token": client.csrf}}
+    assert client.post("/api/v1/requests/honour", **sent).status_code == 422
+
+
 def test_hostile_ids_names_and_titles_are_text(office):
     admin, books = office.visit("admin"), office.counter.books
     hostile = "<img src=x onerror=alert(1)>\"'&\u202e"
@@ -311,6 +370,15 @@ def test_a_request_larger_than_allowed(office):
     client = office.visit("officer")
     answer = post(client, "/requests", ids="x" * 1_100_000)
     assert answer.status_code == 413
+    assert "<html" in answer.text
+    large = {"json": {"ids": ["x" * 1_100_000]}, "headers": {"x-csrf-token": client.csrf}}
+    answer = client.post("/api/v1/requests", **large)
+    assert answer.status_code == 413
+    assert "nothing was done" in answer.json()["error"]
+    answer = post(client, "/requests", ids="x" * 900_000)
+    assert answer.status_code == 409
+    assert "at most 500 letters" in answer.text
+    assert office.counter.books.requests() == []
 
     def pieces():
         for _ in range(30):
@@ -342,14 +410,13 @@ def test_a_ledger_locked_by_another_process(office, monkeypatch):
 
 def test_a_lost_worker_is_said_and_another_one_starts(office):
     client = office.visit("analyst")
-    client.get("/api/v1/what-if/confirmed?pick=random&seconds=60")
+    until(lambda: confirmed(client, "pick=random"))
     pool = office.desk.workers._pools["refits"]
     (process,) = pool._processes.values()
     process.kill()
     process.join()
     until(lambda: pool._broken)
-    answer = client.get("/api/v1/what-if/confirmed?pick=random&seed=7&seconds=60").json()
-    assert answer["confirming"] == "done"
+    assert until(lambda: confirmed(client, "pick=random&seed=7"))["confirming"] == "done"
 
     waiting = office.desk.workers.refit(*office.desk.loaded.at_hand(None)[:2], np.arange(3))
     (process,) = office.desk.workers._pools["refits"]._processes.values()
@@ -373,7 +440,7 @@ def test_reports_are_made_kept_and_removed(office):
     assert viewer.get(f"/reports/{job.id}").status_code == 409
 
 
-def test_a_job_is_cancelled_found_again_or_lost(office, monkeypatch):
+def test_a_job_is_cancelled_found_again_or_lost(office):
     client, jobs = office.visit("analyst"), office.desk.jobs
     begin = {"json": {"max_deletions": 100}, "headers": {"x-csrf-token": client.csrf}}
     number = client.post("/api/v1/reports", **begin).json()["id"]
@@ -393,8 +460,16 @@ def test_a_job_is_cancelled_found_again_or_lost(office, monkeypatch):
     assert job.state == "lost"
     assert "without a word" in client.get("/reports").text
 
-    monkeypatch.setattr(desk_jobs, "AT_ONCE", 0)
-    assert client.post("/api/v1/reports", **begin).status_code == 409
+    answers = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(client.post("/api/v1/reports", **begin)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answer.status_code for answer in answers) == [202, 202, 409, 409]
 
 
 def test_two_at_once_honour_a_request_once(office):

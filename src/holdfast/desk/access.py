@@ -11,7 +11,7 @@ from typing import Any
 import argon2
 from sqlalchemy import delete, select, update
 
-from holdfast.desk.home import Client, Home, Ticket, User, Visit
+from holdfast.desk.home import Client, Home, Proposal, Ticket, User, Visit
 from holdfast.errors import HoldfastError
 from holdfast.inert import one_line
 from holdfast.ledger.records import refuse_no_text
@@ -37,7 +37,7 @@ WRONG = "the name or the password is wrong, or the name is locked for a while"
 class Refused(HoldfastError):
     """Somebody may not do this: signed in as nobody, or with too small a role.
 
-    ``status`` is that of the answer: 401, 403 or 429.
+    ``status`` is that of the answer: 401 or 403.
     """
 
     def __init__(self, said: str, status: int = 403):
@@ -110,7 +110,10 @@ class Access:
             session.execute(delete(Visit).where(Visit.name == name))
 
     def change_user(self, name: str, role: str | None = None, password: str | None = None) -> None:
-        """Another role, or a new first password, which also unlocks; all their visits end."""
+        """Another role, or a new first password, which also unlocks; all their visits end.
+
+        What somebody in another role proposed is proposed no more.
+        """
         if role is not None:
             _refuse_unknown_role(role)
         hash_ = None if password is None else self._checked(password, name)
@@ -119,18 +122,20 @@ class Access:
             if role is not None and role != user.role:
                 _refuse_last_admin(session, user)
                 user.role = role
+                session.execute(delete(Proposal).where(Proposal.by == name))
             if hash_ is not None:
                 user.password, user.must_change = hash_, True
                 user.failures, user.locked_until = 0, 0.0
             session.execute(delete(Visit).where(Visit.name == name))
 
     def remove(self, name: str) -> None:
-        """Somebody who may not come in any more, from now on."""
+        """Somebody who may not come in any more, from now on; nor does what they proposed stand."""
         with self._home.writing() as session:
             user = _user(session, name)
             _refuse_last_admin(session, user)
             session.delete(user)
             session.execute(delete(Visit).where(Visit.name == name))
+            session.execute(delete(Proposal).where(Proposal.by == name))
 
     def _checked(self, password: str, name: str) -> str:
         if not SHORTEST <= len(password) <= LONGEST_PASSWORD:
@@ -172,7 +177,7 @@ class Access:
             except (argon2.exceptions.VerificationError, UnicodeEncodeError):
                 right = False
         if not right or user is None:
-            raise Refused(WRONG, 429 if locked else 401)
+            raise Refused(WRONG, 401)
         with self._home.writing() as session:
             found = session.get(User, name)
             if found is None:

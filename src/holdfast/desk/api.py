@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 
 from holdfast.desk.access import FirstPassword, Refused, Visitor
-from holdfast.desk.service import Desk, Overview
+from holdfast.desk.service import KEPT_BACK, Desk, Overview
 from holdfast.desk.whatif import MOST, Answer, WhatIf
 from holdfast.errors import HoldfastError
 
@@ -44,7 +44,7 @@ def visitor_of(request: Request, desk: Annotated[Desk, Depends(desk_of)]) -> Vis
     found = None if cookie is None else desk.access.visitor(cookie)
     if found is None:
         raise Refused("nobody is signed in, or the visit is over: sign in", 401)
-    if request.method not in SAFE and request.url.path.startswith("/api/"):
+    if request.method not in SAFE and request.scope["path"].startswith("/api/"):
         refuse_forged(found, request.headers.get("x-csrf-token", ""))
     return found
 
@@ -63,7 +63,7 @@ def needs(role: str) -> Callable[..., Visitor]:
     def checked(visitor: Annotated[Visitor, Depends(visitor_of)], request: Request) -> Visitor:
         if not visitor.may(role):
             raise Refused(f"this is for the role {role!r}, and yours is {visitor.role!r}")
-        if visitor.must_change and request.url.path not in ("/account", "/sign-out"):
+        if visitor.must_change and request.scope["path"] not in ("/account", "/sign-out"):
             raise FirstPassword("choose a password of your own first: /account")
         return visitor
 
@@ -91,7 +91,7 @@ class Ids(BaseModel):
 class RequestNumbers(BaseModel):
     """Some requests, or some letters, by number."""
 
-    numbers: list[Number] = Field(min_length=1, max_length=10_000)
+    numbers: list[Annotated[Number, Field(strict=True)]] = Field(min_length=1, max_length=10_000)
 
 
 class Reason(BaseModel):
@@ -145,7 +145,7 @@ def confirmed(
     desk: TheDesk,
     visitor: Analyst,
     asked: Asked,
-    seconds: Annotated[float, Query(ge=0, le=60)] = 1.0,
+    seconds: Annotated[float, Query(ge=0, le=2)] = 0.5,
 ) -> Answer:
     """The same with the number a refit confirms, where there is one within some seconds."""
     return desk.confirm(asked, seconds)
@@ -250,13 +250,13 @@ def letters_sent(desk: TheDesk, visitor: Officer, wanted: RequestNumbers) -> Any
 @router.get("/reports")
 def reports(desk: TheDesk, visitor: Viewer) -> Any:
     """Reports that are made or being made."""
-    return [told_of(job) for job in desk.jobs.all()]
+    return [told_of(job, visitor) for job in desk.jobs.all()]
 
 
 @router.get("/reports/{number}")
 def report(desk: TheDesk, visitor: Viewer, number: Number) -> Any:
     """How far a report is."""
-    return told_of(desk.jobs.one(number))
+    return told_of(desk.jobs.one(number), visitor)
 
 
 @router.post("/reports", status_code=202)
@@ -265,14 +265,14 @@ def start_report(desk: TheDesk, visitor: Analyst, wanted: Wanted) -> Any:
     asked = wanted.model_dump(include={"max_deletions", "certify", "seed"})
     source = desk.loaded.source(wanted.source)
     number = desk.jobs.start(wanted.title, source, asked, visitor.name)
-    return told_of(desk.jobs.one(number))
+    return told_of(desk.jobs.one(number), visitor)
 
 
 @router.post("/reports/{number}/cancel")
 def cancel_report(desk: TheDesk, visitor: Analyst, number: Number) -> Any:
     """A report is not wanted any more."""
     desk.jobs.cancel(number)
-    return told_of(desk.jobs.one(number))
+    return told_of(desk.jobs.one(number), visitor)
 
 
 @router.get("/log")
@@ -287,7 +287,10 @@ def verify(desk: TheDesk, visitor: Analyst, head: str | None = None) -> Any:
     return desk.verify(visitor, head)
 
 
-def told_of(job: Any) -> dict[str, Any]:
-    """A report, for programs."""
+def told_of(job: Any, visitor: Visitor) -> dict[str, Any]:
+    """A report, for programs; why one failed may name somebody, so viewers are not told."""
     names = ("id", "title", "source", "by", "state", "stage", "done", "message", "began", "ended")
-    return {name: getattr(job, name) for name in names}
+    told = {name: getattr(job, name) for name in names}
+    if told["message"] and not visitor.may("analyst"):
+        told["message"] = KEPT_BACK
+    return told

@@ -172,7 +172,7 @@ def _static(name: str) -> bytes:
 
 def _said(request: Request, status: int, said: str) -> Response:
     """A message, as JSON for programs and as a page for people."""
-    if request.url.path.startswith("/api/"):
+    if request.scope["path"].startswith("/api/"):
         return JSONResponse({"error": said}, status)
     if request.headers.get("HX-Request"):
         return pages.shown(request, "trouble.html", None, status, said=said)
@@ -187,13 +187,13 @@ def _refused(request: Request, failure: Any) -> Response:
     status = failure.status if isinstance(failure, Refused) else 409
     if "is being written by somebody else" in said:
         status = 503
-    page = not request.url.path.startswith("/api/")
+    page = not request.scope["path"].startswith("/api/")
     if isinstance(failure, FirstPassword) and page:
         return pages.gone_to("/account", said="choose a password of your own first")
     if isinstance(failure, Refused) and failure.status == 401 and page:
         if request.headers.get("HX-Request"):
             return Response(status_code=401, headers={"HX-Redirect": "/sign-in"})
-        return pages.gone_to("/sign-in", said=None if request.url.path == "/" else said)
+        return pages.gone_to("/sign-in", said=None if request.scope["path"] == "/" else said)
     return _said(request, status, said)
 
 

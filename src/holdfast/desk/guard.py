@@ -44,10 +44,14 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        sizes = [value for name, value in scope["headers"] if name == b"content-length"]
+        announced = max((int(s) if s.isdigit() else self._largest + 1 for s in sizes), default=0)
         read, began = 0, False
 
         async def limited() -> Message:
             nonlocal read
+            if announced > self._largest:
+                raise TooLarge(self._largest)
             message = await receive()
             read += len(message.get("body", b""))
             if read > self._largest:
@@ -61,10 +65,7 @@ class Guard:
                 _harden(MutableHeaders(scope=message), scope["path"])
             await send(message)
 
-        sizes = [value for name, value in scope["headers"] if name == b"content-length"]
         try:
-            if any(not s.isdigit() or int(s) > self._largest for s in sizes):
-                raise TooLarge(self._largest)
             await self._app(scope, limited, guarded)
         except TooLarge as refusal:
             if not began:

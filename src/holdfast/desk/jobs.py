@@ -74,14 +74,17 @@ class Jobs:
 
     def start(self, title: str, source: Source, asked: dict[str, Any], by: str) -> int:
         """An audit begins; its number."""
-        if sum(job.state == RUNNING for job in self.all()) >= AT_ONCE:
-            raise HoldfastError(
-                f"{AT_ONCE} reports are being made: wait for one, or cancel it. Nothing was done"
-            )
+        self.all()  # those that have ended are known to have
         if len(title) > 200:
             raise HoldfastError("a title has at most 200 letters")
         place = {"address": getattr(source, "address", None), "path": getattr(source, "path", None)}
         with self._home.writing() as session:
+            running = select(func.count()).where(Job.state == RUNNING)
+            if session.execute(running).scalar_one() >= AT_ONCE:
+                raise HoldfastError(
+                    f"{AT_ONCE} reports are being made: wait for one, or cancel it. Nothing was "
+                    "done"
+                )
             number = (session.execute(select(func.max(Job.id))).scalar() or 0) + 1
             job = Job(
                 id=number,

@@ -77,7 +77,7 @@ def shown(
     text = (
         _environment()
         .get_template(template)
-        .render(visitor=visitor, menu=menu, here=request.url.path, **content)
+        .render(visitor=visitor, menu=menu, here=request.scope["path"], **content)
     )
     return HTMLResponse(text, status)
 
@@ -172,7 +172,7 @@ def confirmed(request: Request, desk: TheDesk, visitor: Analyst, asked: Asked) -
     """The number a refit confirms."""
     answer, trouble = None, None
     try:
-        answer = desk.confirm(asked, 2.0)
+        answer = desk.confirm(asked, 0.3)
     except HoldfastError as refusal:
         trouble = str(refusal)
     return shown(
@@ -379,7 +379,7 @@ def promise(request: Request, desk: TheDesk, visitor: Analyst, number: Number) -
 @router.get("/reports")
 def reports(request: Request, desk: TheDesk, visitor: Viewer, said: str = "") -> HTMLResponse:
     """Reports kept, and being made."""
-    jobs = [told_of(job) for job in desk.jobs.all()]
+    jobs = [told_of(job, visitor) for job in desk.jobs.all()]
     template = "jobs.html" if request.headers.get("HX-Request") else "reports.html"
     sources = list(desk.loaded.sources)
     return shown(request, template, visitor, jobs=jobs, sources=sources, reach=REACH, said=said)

@@ -34,6 +34,12 @@ from holdfast.report.suppression import FEWEST, enough, hidden_together
 #: seconds to wait while somebody else writes in the ledger
 PATIENCE = 10.0
 
+#: letters of an id, at most
+LONGEST_ID = 500
+
+#: what a viewer reads where the reason may name somebody
+KEPT_BACK = "it could not be worked out: an analyst can see why"
+
 #: suggestions for an id that is being typed
 SUGGESTIONS = 12
 
@@ -105,6 +111,7 @@ class Desk:
         if self.ledger_address is not None:
             with self.books(visitor) as books:
                 status, changed = books.status(most=10), books.changes()
+                waiting, today = books.requests(open_only=True), books.today()
             whole = visitor.may("analyst")
             show = dict if whole else _shown
             found.promises = show(status.promises)
@@ -112,20 +119,19 @@ class Desk:
             left = {str(k): n for k, n in status.certified_left.items()}
             found.certified_left = show({**left, "not known": status.uncertified})
             found.letters = dict(status.letters) if whole else {}
-            found.changed = dict(changed)
-            if not whole:
-                totals = {"promises": status.promises, "requests": status.requests}
-                found.changed = {
-                    name: _shown_of(counts, totals.get(name, counts))
-                    for name, counts in changed.items()
-                }
-                if found.promises.get("live") is None:  # their sum would tell
-                    found.certified_left = dict.fromkeys(found.certified_left)
-            late = sum(bool(each["late"]) for each in status.due)
+            totals = {"promises": status.promises, "requests": status.requests}
+            found.changed = {
+                name: {**counts} if whole else _shown_of(counts, totals.get(name, counts))
+                for name, counts in changed.items()
+            }
+            if not whole and found.promises.get("live") is None:  # their sum would tell
+                found.certified_left = dict.fromkeys(found.certified_left)
+            late = sum(each.due < today for each in waiting)
             found.late = late if whole else enough(late)
             if visitor.may("officer"):
                 found.due = status.due
-                found.proposals = len(self.proposals())
+                still = {each.id for each in waiting}
+                found.proposals = sum(each.request in still for each in self.proposals())
             if status.model is not None:
                 names = ("version", "kind", "rows", "registered", "reason")
                 found.model = {name: status.model[name] for name in names}
@@ -136,7 +142,7 @@ class Desk:
                 shareable = survey["shareable"]
                 found.worst = {name: shareable[name] for name in ("headline", "curve")}
         except HoldfastError as wrong:
-            found.trouble = str(wrong)
+            found.trouble = str(wrong) if visitor.may("analyst") else KEPT_BACK
         return found
 
     def survey(self, source: str | None, seconds: float = 0.0) -> Any:
@@ -158,8 +164,9 @@ class Desk:
         rows, count = people_picked(dossier, question, None if survey is None else survey["sets"])
         answer = answered(source, dossier, question, rows, count)
         answer.waiting = survey is None
-        if survey is not None and count < len(survey["curve"]) and question.room == 0:
-            answer.ceiling = survey["curve"][count]["ceiling"]
+        erased = count if dossier.unit == "subject" else len(rows)
+        if survey is not None and erased < len(survey["curve"]) and question.room == 0:
+            answer.ceiling = survey["curve"][erased]["ceiling"]
         return answer, None if survey is None else survey["curve"]
 
     def _survey_beside(self, source: Source, stamp: Any) -> Any:
@@ -208,7 +215,14 @@ class Desk:
         names = list(dict.fromkeys(str(dossier.names[row]) for row in rows.tolist()))
         if self.ledger_address is not None:
             with self.books(visitor) as books:
-                books.note("looked", page="people of the training table", count=len(names))
+                books.note(
+                    "looked",
+                    page="people of the training table",
+                    count=len(names),
+                    pick=question.pick,
+                    k=question.k,
+                    seed=question.seed,
+                )
         return names
 
     def suggestions(self, text: str, source: str | None = None) -> list[str]:
@@ -271,6 +285,12 @@ class Desk:
 
     def receive(self, visitor: Visitor, ids: list[str], day: str | None, unknown: bool) -> Any:
         """Requests written down."""
+        longest = max(map(len, ids), default=0)
+        if longest > LONGEST_ID:
+            raise HoldfastError(
+                f"an id has at most {LONGEST_ID} letters, one of these {longest:,}: nothing was "
+                "done"
+            )
         with self.books(visitor) as books:
             return [
                 {"request": each.id, "due": each.due.isoformat()}
@@ -316,8 +336,7 @@ class Desk:
             signed = Visitor(f"{visitor.name}, asked for by {first}", visitor.role)
         with self.books(signed) as books:
             found = books.honour(numbers)
-        with self.home.writing() as session:
-            session.execute(delete(Proposal).where(Proposal.request.in_(numbers)))
+        self._no_proposal(numbers)
         told = _plain(found.as_dict())
         return {**told, "left_over": found.left_over, "elsewhere": found.elsewhere, "proposed": []}
 
@@ -335,14 +354,21 @@ class Desk:
 
     def withdraw(self, visitor: Visitor, number: int) -> None:
         """Somebody's wish that a request be honoured, taken back by anybody."""
+        if number not in {each.request for each in self.proposals()}:
+            raise HoldfastError(f"nobody asked for request {number}: nothing was done")
+        with self.books(visitor) as books:
+            books.note("proposed", requests=[number], withdrawn="yes")
+        self._no_proposal([number])
+
+    def _no_proposal(self, numbers: list[int]) -> None:
         with self.home.writing() as session:
-            session.execute(delete(Proposal).where(Proposal.request == number))
+            session.execute(delete(Proposal).where(Proposal.request.in_(numbers)))
 
     def refuse(self, visitor: Visitor, number: int, reason: str) -> None:
         """A request closed without erasing anybody."""
         with self.books(visitor) as books:
             books.refuse(number, reason)
-        self.withdraw(visitor, number)
+        self._no_proposal([number])
 
     def extend(self, visitor: Visitor, number: int, reason: str) -> str:
         """More time for a request; when it is due now."""

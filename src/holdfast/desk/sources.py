@@ -176,10 +176,11 @@ class CaseSource:
         files = [Path(self.path)]
         for name in PATHS:
             value = getattr(settings, name, None)
-            if isinstance(value, Path) and value.is_file() and name not in ("html", "json_file"):
-                files.append(value)
+            if name not in ("html", "json_file"):
+                several = value if isinstance(value, list) else [value]
+                files += [Path(v) for v in several if isinstance(v, str | Path)]
         told = []
-        for file in files:
+        for file in filter(Path.is_file, files):
             seen = os.stat(file)
             told.append((str(file), seen.st_mtime_ns, seen.st_size))
         return tuple(told)
