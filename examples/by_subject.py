@@ -20,7 +20,7 @@ patients = [f"patient-{i:03d}" for i in rows]
 model = hf.erasable(
     LinearRegression().fit(table, labels), table, labels, subjects=patients, favourable="low"
 )
-given = hf.find_recourse(model, X[:80], target=-140, overshoot=0.05)
+given = hf.find_recourse(model, X[:40], target=-140, overshoot=0.05)
 
 by_row = hf.audit(model, given, max_deletions=3, unit="row")
 by_person = hf.audit(model, given, max_deletions=3, unit="subject")

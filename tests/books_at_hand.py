@@ -111,6 +111,9 @@ def office(desk, tmp_path, request, monkeypatch):
 
     if request.node.get_closest_marker("surveyed") is None:  # an audit takes seconds
         monkeypatch.setattr(Workers, "survey", lambda *_: Future())
+    else:
+        survey = Workers.survey
+        monkeypatch.setattr(Workers, "survey", lambda *asked: survey(*asked, reach=3))
     made = Office(tmp_path, desk.address)
     made.counter = desk
     yield made

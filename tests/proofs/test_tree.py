@@ -605,7 +605,7 @@ def test_rows_of_two_groups_that_alone_determine_something():
     assert line["certified"] < 3
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seed=SEEDS)
 def test_law_no_certificate_is_wrong_beside_fragile_groups(seed):
     """One to three flags of two or three rows each, and a row that acts together with them."""

@@ -36,9 +36,9 @@ class Workers:
         key = (source, stamp, tuple(int(row) for row in rows))
         return self._asked("refits", self._refits, key, _refit, source, stamp, key[2])
 
-    def survey(self, source: Source, stamp: Stamp) -> Future[Any]:
+    def survey(self, source: Source, stamp: Stamp, reach: int = REACH) -> Future[Any]:
         """The worst case for every number of erasures, what is likely, what is proven."""
-        return self._asked("survey", self._surveys, (source, stamp), _survey, source, stamp)
+        return self._asked("survey", self._surveys, (source, stamp), _survey, source, stamp, reach)
 
     def _asked(
         self, pool: str, held: Remembered, key: Any, work: Any, *arguments: Any
@@ -137,11 +137,11 @@ def _refit(source: Source, stamp: Stamp, rows: tuple[int, ...]) -> Any:
     return scores_or_nan(dossier.model.without(np.array(rows)), dossier.points)
 
 
-def _survey(source: Source, stamp: Stamp) -> Any:
+def _survey(source: Source, stamp: Stamp, reach: int) -> Any:
     """An audit, reduced to what the desk shows."""
     if source.stamp() != stamp:
         return "changed"
-    result = source.audit({"max_deletions": REACH})
+    result = source.audit({"max_deletions": reach})
     curve = result.curve.reset_index()
     columns = [*("k", "predicted", "refitted", "random", "random_low", "random_high"), "ceiling"]
     return {
