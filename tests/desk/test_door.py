@@ -244,6 +244,13 @@ def test_who_cannot_be_let_in(office, name, role, password):
     assert office.desk.access.users() == []
 
 
+@pytest.mark.parametrize("name", ["Bob", "bo\u200bb", "ｂob", "\ufeff"])
+def test_names_that_look_alike(office, name):
+    office.desk.access.add("bob", "viewer", PASSWORD)
+    with pytest.raises(HoldfastError, match="there already|cannot be seen|one line"):
+        office.desk.access.add(name, "viewer", PASSWORD)
+
+
 def test_programs_have_tokens_of_their_own(office):
     access, client = office.desk.access, office.stranger()
     token = access.add_client("nightly", "analyst", days=2)

@@ -1,6 +1,7 @@
 """What the desk answers: numbers against refits, looks in the log, nothing written by asking."""
 
 import json
+import os
 import re
 import sqlite3
 import threading
@@ -14,6 +15,7 @@ from desk_at_hand import Office, post
 
 from holdfast.desk import jobs as desk_jobs
 from holdfast.desk import service
+from holdfast.desk.sources import CaseSource
 from holdfast.desk.whatif import WhatIf, answered, people_picked
 from holdfast.desk.workers import result_of
 from holdfast.errors import HoldfastError
@@ -276,6 +278,74 @@ def test_what_was_proposed_is_taken_back_and_goes_with_whoever_proposed_it(offic
     assert office.desk.proposals() == []
 
 
+@pytest.mark.parametrize("first", ["withdraw", "honour"])
+def test_taken_back_or_agreed_to_but_never_both(office, first):
+    admin, counter = office.visit("admin"), office.counter
+    post(admin, "/users/settings", two_people="true")
+    one, two = office.visit("officer", "one"), office.visit("officer", "two")
+    post(one, "/requests", ids=counter.breaker())
+    post(one, "/requests/honour", number="1", sure="true")
+    answers = {}
+
+    def act(what):
+        if what == "withdraw":
+            answers[what] = post(one, "/requests/1/close", what="withdraw").status_code
+        else:
+            answers[what] = post(two, "/requests/honour", number="1", sure="true").status_code
+
+    held = sqlite3.connect(counter.address, isolation_level=None)
+    held.execute("BEGIN IMMEDIATE")  # both have to wait for the ledger
+    threads = [threading.Thread(target=act, args=(first,))]
+    threads.append(threading.Thread(target=act, args=({"withdraw", "honour"} - {first})))
+    try:
+        for thread in threads:
+            thread.start()
+            time.sleep(0.5)
+    finally:
+        held.execute("ROLLBACK")
+        held.close()
+    for thread in threads:
+        thread.join()
+    lines = counter.books.log()
+    erased = [line.by for line in lines if line.event == "erasure"]
+    taken_back = [line for line in lines if line.event == "proposed" and "withdrawn" in line.body]
+    if first == "withdraw":
+        assert (erased, len(taken_back)) == ([], 1)  # whoever came later has asked anew
+    else:
+        assert (erased, taken_back) == (["two, asked for by one"], [])
+        assert answers["withdraw"] == 409
+
+
+def test_what_a_program_proposed_goes_with_its_token(office):
+    post(office.visit("admin"), "/users/settings", two_people="true")
+    post(office.visit("officer"), "/requests", ids=office.counter.breaker())
+    token = office.desk.access.add_client("bot", "officer")
+    headers = {"authorization": f"Bearer {token}"}
+    office.stranger().post("/api/v1/requests/honour", json={"numbers": [1]}, headers=headers)
+    assert [each.by for each in office.desk.proposals()] == ["program bot"]
+    office.desk.access.remove_client("bot")
+    assert office.desk.proposals() == []
+
+
+def test_a_file_put_in_anothers_place_is_noticed(tmp_path):
+    for name, value in (("t.csv", 1), ("other.csv", 2)):
+        (tmp_path / name).write_text("a,y\n" + f"{value},1\n" * 9)
+        os.utime(tmp_path / name, (10**9, 10**9))
+    (tmp_path / "audit.toml").write_text('train = "t.csv"\nlabel = "y"\nmodel = "ridge"\n')
+    source = CaseSource(str(tmp_path / "audit.toml"))
+    before = source.stamp()
+    assert source.stamp() == before
+    os.replace(tmp_path / "other.csv", tmp_path / "t.csv")
+    assert source.stamp() != before
+
+
+@pytest.mark.parametrize("title", ["two\nlines", "nothing\0", "turned \u202e round"])
+def test_titles_are_one_line(office, title):
+    client = office.visit("analyst")
+    assert post(client, "/reports", title=title, max_deletions="1").status_code == 409
+    assert office.desk.jobs.all() == []
+
+
 def test_every_late_request_is_counted(office):
     client, counter = office.visit("officer"), office.counter
     names = [counter.holder(True, i) for i in range(1, 14)]
@@ -314,7 +384,7 @@ def test_hostile_ids_names_and_titles_are_text(office):
     post(admin, "/requests", ids=hostile, unknown="true")
     post(admin, "/requests/1/close", what="refuse", reason=hostile)
     post(admin, "/users", what="add", name="<script>alert(1)</script>", password="x1y2z3w4v5u6")
-    post(admin, "/reports", title=hostile, max_deletions="1")
+    post(admin, "/reports", title=hostile.replace("\u202e", ""), max_deletions="1")
     until(lambda: all(j.state != "running" for j in office.desk.jobs.all()))
     for place in (
         *("/requests?all=true", "/users", "/reports", "/log", "/promises?about=" + quote(hostile)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,8 +95,11 @@ class Access:
         _refuse_unknown_role(role)
         hash_ = self._checked(password, name)
         with self._home.writing() as session:
-            if session.get(User, name) is not None:
-                raise HoldfastError(f"{name!r} is there already: nothing was done")
+            there = session.execute(select(User.name)).scalars().all()
+            alike = [other for other in there if _seen(other) == _seen(name)]
+            if alike or not _seen(name):
+                others = f"{alike[0]!r} is there already" if alike else "this name cannot be seen"
+                raise HoldfastError(f"{others}: nothing was done")
             session.add(User(name=name, role=role, password=hash_, must_change=must_change))
 
     def change_password(self, name: str, old: str, new: str) -> None:
@@ -266,6 +270,7 @@ class Access:
             if found is None:
                 raise HoldfastError(f"no program is called {name!r}: nothing was done")
             session.delete(found)
+            session.execute(delete(Proposal).where(Proposal.by == f"program {name}"))
 
     def client(self, token: str) -> Visitor:
         """Which program a token is of."""
@@ -277,6 +282,12 @@ class Access:
         if found.expires < self._home.clock():
             raise Refused("this token has expired: ask an admin of the desk for another", 401)
         return Visitor(f"program {found.name}", found.role)
+
+
+def _seen(name: str) -> str:
+    """What is seen of a name: without capitals, accents' spellings, and what has no width."""
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(letter for letter in plain if unicodedata.category(letter) != "Cf").strip()
 
 
 def _refuse_unknown_role(role: str) -> None:

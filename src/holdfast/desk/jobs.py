@@ -24,6 +24,7 @@ from holdfast.desk.home import Home, Job
 from holdfast.desk.sources import CaseSource, LedgerSource, Source
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs
+from holdfast.inert import one_line
 
 RUNNING, DONE, FAILED, CANCELLED, LOST = "running", "done", "failed", "cancelled", "lost"
 
@@ -75,8 +76,8 @@ class Jobs:
     def start(self, title: str, source: Source, asked: dict[str, Any], by: str) -> int:
         """An audit begins; its number."""
         self.all()  # those that have ended are known to have
-        if len(title) > 200:
-            raise HoldfastError("a title has at most 200 letters")
+        if len(title) > 200 or one_line(title) != title:
+            raise HoldfastError("a title has at most 200 letters, on one line")
         place = {"address": getattr(source, "address", None), "path": getattr(source, "path", None)}
         with self._home.writing() as session:
             running = select(func.count()).where(Job.state == RUNNING)

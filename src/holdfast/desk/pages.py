@@ -161,7 +161,7 @@ def what_if(
 def _address(asked: WhatIf) -> str:
     """A question as it stands in an address."""
     told: list[tuple[str, Any]] = [("pick", asked.pick), ("k", asked.k), ("seed", asked.seed)]
-    told += [("room", f"{asked.room:g}")] + [("person", name) for name in asked.people]
+    told += [("room", repr(asked.room))] + [("person", name) for name in asked.people]
     if asked.source:
         told.append(("source", asked.source))
     return urlencode(told)

@@ -334,35 +334,67 @@ class Desk:
                 )
             first = ", ".join(sorted({waiting[n] for n in numbers}))
             signed = Visitor(f"{visitor.name}, asked for by {first}", visitor.role)
-        with self.books(signed) as books:
-            found = books.honour(numbers)
+            return self._honoured(signed, numbers, self._claimed(numbers, waiting))
+        return self._honoured(signed, numbers, [])
+
+    def _honoured(
+        self, signed: Visitor, numbers: list[int], claimed: list[tuple[int, str, float]]
+    ) -> dict[str, Any]:
+        try:
+            with self.books(signed) as books:
+                found = books.honour(numbers)
+        except BaseException:
+            with self.home.writing() as session:  # what was asked for still is
+                for number, by, at in claimed:
+                    session.merge(Proposal(request=number, by=by, at=at))
+            raise
         self._no_proposal(numbers)
         told = _plain(found.as_dict())
         return {**told, "left_over": found.left_over, "elsewhere": found.elsewhere, "proposed": []}
 
+    def _claimed(
+        self, numbers: list[int], waiting: Mapping[int, str]
+    ) -> list[tuple[int, str, float]]:
+        """Proposals taken to be honoured: from here on nobody can take them back, nor agree twice.
+
+        The ledger may keep whoever honours waiting, so this comes first.
+        """
+        with self.home.writing() as session:
+            asked = select(Proposal).where(Proposal.request.in_(numbers))
+            found = [(p.request, p.by, p.at) for p in session.execute(asked).scalars()]
+            if {number: by for number, by, _ in found} != {n: waiting[n] for n in numbers}:
+                raise Refused("what was asked for was taken back meanwhile: nothing was done", 409)
+            session.execute(delete(Proposal).where(Proposal.request.in_(numbers)))
+        return found
+
     def _propose(self, visitor: Visitor, numbers: list[int]) -> dict[str, Any]:
         with self.books(visitor) as books:
             known = {each.id for each in books.requests(open_only=True)}
-            for number in numbers:
-                if number not in known:
-                    raise HoldfastError(f"request {number} is not open: nothing was done")
-            books.note("proposed", requests=numbers)
+        for number in numbers:
+            if number not in known:
+                raise HoldfastError(f"request {number} is not open: nothing was done")
         with self.home.writing() as session:
             for number in numbers:
                 session.merge(Proposal(request=number, by=visitor.name, at=self.home.clock()))
+        try:
+            with self.books(visitor) as books:
+                books.note("proposed", requests=numbers)
+        except BaseException:
+            self._no_proposal(numbers)
+            raise
         return {"requests": [], "proposed": numbers}
 
     def withdraw(self, visitor: Visitor, number: int) -> None:
         """Somebody's wish that a request be honoured, taken back by anybody."""
-        if number not in {each.request for each in self.proposals()}:
+        if not self._no_proposal([number]):
             raise HoldfastError(f"nobody asked for request {number}: nothing was done")
         with self.books(visitor) as books:
             books.note("proposed", requests=[number], withdrawn="yes")
-        self._no_proposal([number])
 
-    def _no_proposal(self, numbers: list[int]) -> None:
+    def _no_proposal(self, numbers: list[int]) -> int:
         with self.home.writing() as session:
-            session.execute(delete(Proposal).where(Proposal.request.in_(numbers)))
+            gone: Any = session.execute(delete(Proposal).where(Proposal.request.in_(numbers)))
+            return int(gone.rowcount)
 
     def refuse(self, visitor: Visitor, number: int, reason: str) -> None:
         """A request closed without erasing anybody."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -171,7 +172,7 @@ class CaseSource:
         return made({}, Path(self.path))
 
     def stamp(self) -> Stamp:
-        """What changes when one of the files does."""
+        """What changes when one of the files does, or when the day does: promises expire."""
         settings = self.settings()
         files = [Path(self.path)]
         for name in PATHS:
@@ -182,8 +183,8 @@ class CaseSource:
         told = []
         for file in filter(Path.is_file, files):
             seen = os.stat(file)
-            told.append((str(file), seen.st_mtime_ns, seen.st_size))
-        return tuple(told)
+            told.append((str(file), seen.st_mtime_ns, seen.st_ctime_ns, seen.st_ino, seen.st_size))
+        return (*told, datetime.date.today().isoformat())
 
     def load(self) -> Dossier:
         """The model and the promises."""

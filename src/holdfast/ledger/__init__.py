@@ -294,8 +294,8 @@ class Ledger:
         with self.database.reading() as session:
             return browsing.changes_since(session, since)
 
-    def last_change(self) -> tuple[int, int]:
-        """The newest model and the log's last line that changed anything; 0 where there is none."""
+    def last_change(self) -> tuple[int, str]:
+        """The newest model, and the hash of the log's last line that changed anything."""
         with self.database.reading() as session:
             version = records.newest_model(session)
             return 0 if version is None else version.id, browsing.last_change(session)

@@ -223,10 +223,10 @@ def changes_since(session: Session, at: str) -> dict[str, dict[str, int]]:
     }
 
 
-def last_change(session: Session) -> int:
-    """The number of the log's last line that changed something."""
-    asked = select(Entry.id).where(Entry.event.not_in(ASIDE)).order_by(Entry.id.desc()).limit(1)
-    return int(session.execute(asked).scalar() or 0)
+def last_change(session: Session) -> str:
+    """The hash of the log's last line that changed something: books put back have another."""
+    asked = select(Entry.hash).where(Entry.event.not_in(ASIDE)).order_by(Entry.id.desc()).limit(1)
+    return str(session.execute(asked).scalar() or "")
 
 
 def moment_before(day: datetime.date, days: int) -> str:
