@@ -31,6 +31,8 @@ NAMES = [
     "NystroemNTK",
     "Scan",
     "ScannedModel",
+    "ShardedClassifier",
+    "ShardedRegressor",
     "fit",
     "held",
     "hold",

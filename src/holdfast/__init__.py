@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.estimators.lssvm import LSSVMClassifier
     from holdfast.estimators.ntk import NTKRegressor
     from holdfast.estimators.nystroem import NystroemNTK
+    from holdfast.estimators.sharded import ShardedClassifier, ShardedRegressor
     from holdfast.estimators.wide import WideReLURegressor
     from holdfast.instability import (
         Instability,
@@ -74,6 +75,8 @@ _HOME = {
     "outcome_instability": "holdfast.instability",
     "LSSVMClassifier": "holdfast.estimators.lssvm",
     "NTKRegressor": "holdfast.estimators.ntk",
+    "ShardedClassifier": "holdfast.estimators.sharded",
+    "ShardedRegressor": "holdfast.estimators.sharded",
     "NystroemNTK": "holdfast.estimators.nystroem",
     "InvalidationDisplay": "holdfast.audits.display",
     "Plan": "holdfast.searches.plan",
@@ -120,6 +123,8 @@ __all__ = [
     "Recourse",
     "Scan",
     "ScannedModel",
+    "ShardedClassifier",
+    "ShardedRegressor",
     "SingularDeletionError",
     "UnsupportedModelError",
     "WideReLURegressor",

@@ -1,0 +1,410 @@
+"""An ensemble that forgets: every person is in one shard, and each shard knows nobody else."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from joblib import Parallel, delayed
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    RegressorMixin,
+    clone,
+    is_classifier,
+    is_regressor,
+)
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+from threadpoolctl import threadpool_limits
+
+from holdfast.algebra.rows import Array, Positions, take
+from holdfast.errors import HoldfastError
+from holdfast.estimators.keys import drawn, hashed, keys_of
+
+#: what an empty shard of a classifier answers
+_NOBODY = 0.5
+
+
+class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
+    """What both have in common: who is in which shard, and a fit for each.
+
+    A subclass says what one shard answers.
+    """
+
+    estimator: Any
+    shards: int
+    random_state: Any
+    n_jobs: int | None
+
+    def _fit(self, X: Any, y: Any, groups: Any, sample_weight: Any) -> Self:
+        n = len(X)
+        if _num_samples(y) != n:
+            raise HoldfastError(f"X has {n} rows and y has {_num_samples(y)} labels")
+        if not isinstance(self.shards, int | np.integer) or self.shards < 1:
+            raise HoldfastError(f"shards must be a whole number from 1, got {self.shards!r}")
+        keys = keys_of(X, groups)
+        if len(set(keys)) < self.shards:
+            raise HoldfastError(
+                f"{len(set(keys))} people or rows (n_samples={n}) cannot fill {self.shards} "
+                "shards: ask for fewer shards"
+            )
+        drawn_here = not isinstance(self.random_state, int | np.integer)
+        seed = check_random_state(self.random_state).randint(2**31) if drawn_here else None
+        self.seed_ = int(self.random_state if seed is None else seed)
+        self.shard_of_ = drawn(keys, self.seed_, int(self.shards))
+        return self._fit_shards(X, y, sample_weight, range(int(self.shards)), {})
+
+    def _fit_shards(
+        self, X: Any, y: Any, sample_weight: Any, some: Sequence[int], kept: dict[int, Any]
+    ) -> Self:
+        """Fit some shards on their rows and keep the others."""
+        y, weights = np.asarray(y), None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+
+        def fitted(shard: int) -> Any:
+            rows = np.flatnonzero(self.shard_of_ == shard)
+            some_weights = None if weights is None else weights[rows]
+            if some_weights is not None and not some_weights.any():
+                rows = rows[:0]  # nobody who counts
+            return self._fit_one(shard, take(X, rows), y[rows], some_weights)
+
+        with threadpool_limits(1):  # a shard is small: threads cost more than they save
+            found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(fitted)(shard) for shard in some
+            )
+        fits = {**kept, **dict(zip(some, found, strict=True))}
+        self.estimators_ = [fits[shard] for shard in range(int(self.shards))]
+        return self
+
+    def _fit_one(self, shard: int, X: Any, y: Any, weights: Any) -> Any:
+        """The estimator fitted on one shard; a number where the shard has nothing to tell apart."""
+        constant = self._constant(y)
+        if constant is not None:
+            return constant
+        fresh = clone(self.estimator)
+        # a seed that nobody gave is the shard's own, so that the same fit comes out again
+        free = [
+            name
+            for name, value in fresh.get_params().items()
+            if name.split("__")[-1] == "random_state" and value is None
+        ]
+        fresh.set_params(**dict.fromkeys(free, hashed(self.seed_, "shard", shard) % 2**31))
+        return fresh.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
+
+    @abstractmethod
+    def _constant(self, y: Any) -> float | None:
+        """What a shard with these labels answers whoever asks; ``None``: it is to be fitted."""
+
+    @abstractmethod
+    def _outputs(self, fit: Any, X: Any) -> Array:
+        """What one shard's fit says of every row."""
+
+    def _table(self, X: Any, reset: bool = False) -> Any:
+        """Rows as the estimator takes them: frames as they are, anything else as an array."""
+        if isinstance(X, pd.DataFrame) and len(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
+
+    def _mean(self, X: Any) -> Array:
+        check_is_fitted(self, "estimators_")
+        found: Array = self.parts(self._table(X)).mean(axis=1)
+        return found
+
+    # what a model that can forget asks -----------------------------------------------------
+
+    @property
+    def n_parts_(self) -> int:
+        """How many models are averaged."""
+        return len(self.estimators_)
+
+    @property
+    def membership_(self) -> npt.NDArray[np.intp]:
+        """The parts every training row is in, (n, 1)."""
+        return self.shard_of_[:, None]
+
+    def parts(self, X: Any, some: Any = None) -> Array:
+        """What every shard says of every row, (q, shards), or some of them."""
+        check_is_fitted(self, "estimators_")
+        chosen = range(self.n_parts_) if some is None else [int(t) for t in some]
+        out = np.empty((_num_samples(X), len(chosen)))
+        for place, shard in enumerate(chosen):
+            fit = self.estimators_[shard]
+            out[:, place] = fit if isinstance(fit, float) else self._outputs(fit, X)
+        return out
+
+    def without(self, rows: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """The same fit without some rows: only the shards that had them are fitted again.
+
+        Parameters
+        ----------
+        rows : positions of training rows
+        X, y, sample_weight
+            What it was fitted on, in the same order.
+        """
+        check_is_fitted(self, "estimators_")
+        if len(X) != len(self.shard_of_):
+            raise HoldfastError(
+                f"X has {len(X)} rows, and the shards were fitted on {len(self.shard_of_)}"
+            )
+        keep = np.delete(np.arange(len(X)), np.asarray(rows, dtype=np.intp))
+        weights = None if sample_weight is None else np.asarray(sample_weight)[keep]
+        return self.refitted_on(keep, take(X, keep), np.asarray(y)[keep], weights)
+
+    def refitted_on(
+        self, rows: Positions, X: Any, y: Any, sample_weight: Any = None, unchanged: bool = True
+    ) -> Self:
+        """The same fit on some of its rows, everybody in the shard they were in.
+
+        Parameters
+        ----------
+        rows : positions of training rows, each as often as it counts
+        X, y, sample_weight
+            Of those rows.
+        unchanged : bool
+            Whether the features are those of the fit: then shards that have all their rows, in
+            order, stay as they are.
+        """
+        fresh = copy.copy(self)
+        fresh.shard_of_ = self.shard_of_[rows]
+        shards = range(self.n_parts_)
+        kept: dict[int, Any] = {}
+        if unchanged:
+            order = np.argsort(fresh.shard_of_, kind="stable")
+            ends = np.searchsorted(fresh.shard_of_[order], [*shards, self.n_parts_])
+            before = np.argsort(self.shard_of_, kind="stable")
+            first = np.searchsorted(self.shard_of_[before], [*shards, self.n_parts_])
+            for t in shards:
+                now, then = rows[order[ends[t] : ends[t + 1]]], before[first[t] : first[t + 1]]
+                if np.array_equal(now, then):
+                    kept[t] = self.estimators_[t]
+        return fresh._fit_shards(X, y, sample_weight, [t for t in shards if t not in kept], kept)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.estimator.__sklearn_tags__()
+        tags.input_tags = copy.copy(inner.input_tags)
+        tags.input_tags.sparse = False
+        return tags
+
+
+def _has_probabilities(self: ShardedClassifier) -> bool:
+    if not hasattr(self.estimator, "predict_proba"):
+        raise AttributeError(f"{type(self.estimator).__name__} gives no probabilities")
+    return True
+
+
+class ShardedClassifier(ClassifierMixin, _Sharded):
+    """The mean of classifiers, each fitted on the people of one shard.
+
+    Everybody is hashed to one shard, whoever else is there, and one person's erasure refits one
+    shard: ``k`` erasures can move at most ``k`` of the averaged probabilities, whatever the
+    estimator is and whatever preprocessing it brings. That is a certificate for any learner
+    (:func:`holdfast.certify`). Put the preprocessing *inside* the estimator: fitted outside, every
+    row is in every shard by way of the scaler.
+
+    Parameters
+    ----------
+    estimator : classifier with ``predict_proba``
+        Or a pipeline ending in one. Fitted on each shard; a ``random_state`` left open is drawn
+        once for each shard.
+    shards : int, default=100
+        More: less that one person can do, and less to learn from in each.
+    random_state : int, default=0
+        Seed of the hash.
+    n_jobs : int, optional
+        Shards fitted at a time, in threads.
+
+    Attributes
+    ----------
+    estimators_ : list
+        A fitted estimator for each shard; a number where it has one class (0 or 1) or nobody (½),
+        which depends on nothing outside it.
+    shard_of_ : ndarray of shape (n,)
+        The shard of every training row. Keys are ``groups`` in ``fit`` where given, else the
+        frame's index, else the position.
+    classes_ : ndarray of shape (2,)
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> inside = make_pipeline(StandardScaler(), LogisticRegression())
+    >>> fitted = hf.ShardedClassifier(inside, shards=10).fit(X, y)
+    >>> round(fitted.score(X, y), 2)
+    0.98
+    >>> model = hf.erasable(fitted, X, y)
+    >>> people = X[model.scores(X) > 1.0]
+    >>> hf.certify(model, people, target=0.0, max_deletions=3)["certified"].median()
+    np.float64(3.0)
+    """
+
+    def __init__(
+        self, estimator: Any, shards: int = 100, random_state: Any = 0, n_jobs: int | None = None
+    ):
+        self.estimator = estimator
+        self.shards = shards
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Hash everybody to a shard and fit the estimator on each.
+
+        Parameters
+        ----------
+        X : frame or array
+            As the estimator takes it.
+        y : array-like of shape (n,)
+        groups : array-like of shape (n,), optional
+            Whose row each is: all rows of a person are in one shard.
+        sample_weight : array-like of shape (n,), optional
+        """
+        if not is_classifier(self.estimator) or not hasattr(self.estimator, "predict_proba"):
+            raise HoldfastError(
+                f"{type(self.estimator).__name__} gives no probabilities (predict_proba), and "
+                "shards are averaged by them. hf.ShardedRegressor is for regressors"
+            )
+        X, y = self._table(X, reset=True), column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"multiclass: {len(self.classes_)} classes."
+            )
+        if len(self.classes_) < 2:
+            raise HoldfastError(
+                f"y has one class only ({self.classes_.tolist()[0]!r}): there is nothing to learn"
+            )
+        return self._fit(X, y, groups, sample_weight)
+
+    def _constant(self, y: Any) -> float | None:
+        if len(y) == 0:
+            return _NOBODY
+        one = y == self.classes_[1]
+        return float(one[0]) if one.all() or not one.any() else None
+
+    def _outputs(self, fit: Any, X: Any) -> Array:
+        found: Array = np.asarray(fit.predict_proba(X), dtype=float)[:, 1]
+        return found
+
+    @property
+    def part_range_(self) -> tuple[float, float]:
+        """What a shard can say: probabilities."""
+        return 0.0, 1.0
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """The mean of the shards' probabilities."""
+        p = self._mean(X)
+        return np.column_stack([1.0 - p, p])
+
+    def predict(self, X: Any) -> Any:
+        """The class of the larger probability."""
+        check_is_fitted(self, "estimators_")
+        return self.classes_[(self._mean(X) > 0.5).astype(int)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class ShardedRegressor(RegressorMixin, _Sharded):
+    """The mean of regressors, each fitted on the people of one shard and clipped to a range.
+
+    See :class:`ShardedClassifier`. Without a range one shard could say anything, and nothing
+    could be proven.
+
+    Parameters
+    ----------
+    estimator : regressor
+    shards : int, default=100
+    low, high : float
+        Predictions of shards are clipped to this range; an empty shard answers its middle. Take it
+        from what labels can be, not from the training labels: those are somebody's.
+    random_state : int, default=0
+    n_jobs : int, optional
+
+    Examples
+    --------
+    >>> import holdfast as hf
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import HistGradientBoostingRegressor
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> inside = HistGradientBoostingRegressor(max_iter=20, min_samples_leaf=5)
+    >>> fitted = hf.ShardedRegressor(inside, shards=5, low=0, high=350).fit(X, y)
+    >>> fewer = fitted.without([7], X, y)          # one of five is fitted again
+    >>> sum(a is b for a, b in zip(fitted.estimators_, fewer.estimators_))
+    4
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        shards: int = 100,
+        low: float | None = None,
+        high: float | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ):
+        self.estimator = estimator
+        self.shards = shards
+        self.low = low
+        self.high = high
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Hash everybody to a shard and fit the estimator on each."""
+        if not is_regressor(self.estimator):
+            raise HoldfastError(
+                f"{type(self.estimator).__name__} is no regressor: hf.ShardedClassifier is for "
+                "classifiers"
+            )
+        known = [value for value in (self.low, self.high) if value is not None]
+        if len(known) < 2 or not np.all(np.isfinite(known)) or known[0] >= known[1]:
+            raise HoldfastError(
+                f"say which range labels can have: low and high, finite and low < high, got "
+                f"low={self.low!r}, high={self.high!r}. Without it one shard could say anything"
+            )
+        X, y = self._table(X, reset=True), column_or_1d(y, warn=True)
+        return self._fit(X, np.asarray(y, dtype=float), groups, sample_weight)
+
+    def _constant(self, y: Any) -> float | None:
+        low, high = self.part_range_
+        return 0.5 * (low + high) if len(y) == 0 else None
+
+    def _outputs(self, fit: Any, X: Any) -> Array:
+        found: Array = np.clip(np.asarray(fit.predict(X), dtype=float).ravel(), *self.part_range_)
+        return found
+
+    @property
+    def part_range_(self) -> tuple[float, float]:
+        """What a shard can say."""
+        assert self.low is not None and self.high is not None
+        return float(self.low), float(self.high)
+
+    def predict(self, X: Any) -> Array:
+        """The mean of the shards' predictions."""
+        return self._mean(X)
