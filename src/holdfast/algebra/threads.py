@@ -41,3 +41,7 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0)) or 1
     return os.cpu_count() or 1
+
+
+#: many small fits: no library has more than one thread while anybody is inside
+one_thread = Held(lambda: ThreadpoolController().limit(limits=1))

@@ -97,6 +97,15 @@ def _say_who_was_looked_at(case: Case, result: Audit) -> None:
     looked = result.plan.notes.get("looked at")
     if looked is None:
         return
+    if "candidates" in looked:
+        if looked["one by one"] < looked["candidates"]:
+            said = (
+                f"The search looked at {looked['one by one']:,} of {looked['candidates']:,} "
+                "candidates, those that do most in a stand-in for the model: none of the others "
+                "was tried. Certificates are about all of them."
+            )
+            case.about.notes.append(Note(said, shareable=True))
+        return
     doubts = looked["steps at which a row not looked at might do more"]
     others = "it is proven at every step that none of the others does more"
     if doubts is None:

@@ -30,9 +30,9 @@ from sklearn.utils.validation import (
     column_or_1d,
     validate_data,
 )
-from threadpoolctl import threadpool_limits
 
 from holdfast.algebra.rows import Array, Positions, take
+from holdfast.algebra.threads import one_thread
 from holdfast.errors import HoldfastError
 from holdfast.estimators.keys import drawn, hashed, keys_of
 
@@ -84,7 +84,7 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
                 rows = rows[:0]  # nobody who counts
             return self._fit_one(shard, take(X, rows), y[rows], some_weights)
 
-        with threadpool_limits(1):  # a shard is small: threads cost more than they save
+        with one_thread:  # a shard is small: threads cost more than they save
             found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(fitted)(shard) for shard in some
             )
@@ -195,6 +195,30 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
                 if np.array_equal(now, then):
                     kept[t] = self.estimators_[t]
         return fresh._fit_shards(X, y, sample_weight, [t for t in shards if t not in kept], kept)
+
+    def unlike(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """How much a shard, fitted again on its rows of a table, differs from the one that is."""
+        told = [t for t in range(self.n_parts_) if not isinstance(self.estimators_[t], float)]
+        if not told:
+            return 0.0
+        counts = np.bincount(self.shard_of_, minlength=self.n_parts_)
+        shard = min(told, key=lambda t: int(counts[t]))
+        rows = np.flatnonzero(self.shard_of_ == shard)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
+        with one_thread:
+            again = self._fit_one(shard, take(X, rows), np.asarray(y)[rows], weights)
+        some = take(X, rows)
+        before = self._outputs(self.estimators_[shard], some)
+        after = (
+            np.full(len(rows), again) if isinstance(again, float) else self._outputs(again, some)
+        )
+        low, high = self.part_range_
+        return float(np.abs(before - after).max() / (high - low))
+
+    @property
+    @abstractmethod
+    def part_range_(self) -> tuple[float, float]:
+        """What a shard can say at least and at most."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -402,7 +426,8 @@ class ShardedRegressor(RegressorMixin, _Sharded):
     @property
     def part_range_(self) -> tuple[float, float]:
         """What a shard can say."""
-        assert self.low is not None and self.high is not None
+        assert self.low is not None
+        assert self.high is not None
         return float(self.low), float(self.high)
 
     def predict(self, X: Any) -> Array:

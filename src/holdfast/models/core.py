@@ -57,8 +57,9 @@ class Capabilities:
     solves : bool
         Whether ``scores_without``, ``own_scores_without``, ``without`` and ``solved_on`` find the
         optimum without some rows, or on other data, by the family's own solver: cheap and exact.
-    certificate : {"exact", "newton"} or None
-        Which proof there is: by the exact algebra, or by a Newton step and its remainder.
+    certificate : {"exact", "newton", "parts"} or None
+        Which proof there is: by the exact algebra, by a Newton step and its remainder, or because
+        few of the parts that are averaged know a row.
     uncertified : str
         Why there is none, though deletions are predicted.
     refit : {"cheap", "cubic", "training"}
@@ -67,9 +68,9 @@ class Capabilities:
         Whether a refit chooses a hyperparameter again, which the algebra keeps, and at what cost.
     draws : bool
         Whether a refit with nobody erased but another seed is another model.
-    form : {"linear", "smooth", "kernel"} or None
+    form : {"linear", "smooth", "kernel", "parts"} or None
         Whose closed form :meth:`ErasableModel.form` gives to those who need more than the triple:
-        least squares, a linear score under a smooth loss, or a kernel expansion.
+        least squares, a linear score under a smooth loss, a kernel expansion, or a mean of parts.
     linear : bool
         Whether the score is linear in the features.
     rounding : float
@@ -80,12 +81,12 @@ class Capabilities:
     why_not: str | None = None
     gradients: bool = True
     solves: bool = False
-    certificate: Literal["exact", "newton"] | None = None
+    certificate: Literal["exact", "newton", "parts"] | None = None
     uncertified: str = ""
     refit: Literal["cheap", "cubic", "training"] = "training"
     chooses: Literal["", "cheaply", "dearly"] = ""
     draws: bool = False
-    form: Literal["linear", "smooth", "kernel"] | None = None
+    form: Literal["linear", "smooth", "kernel", "parts"] | None = None
     linear: bool = False
     rounding: float = 1e-11
 
@@ -201,8 +202,12 @@ class Family:
         ``(estimator, training)`` → :class:`Core`: the class of the core, usually.
     unsupported : callable
         ``estimator`` → why this one has no algebra, or ``None``.
+    raw : bool
+        Whether its core takes rows and labels as the estimator itself does, and is made from all
+        of a pipeline.
     """
 
     estimators: tuple[type, ...]
     make: Callable[[Any, Training], Core]
     unsupported: Callable[[Any], str | None] = lambda estimator: None
+    raw: bool = False

@@ -23,7 +23,7 @@ from holdfast.estimators.from_statsmodels import is_result, of_result
 from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.cutoffs import Cutoff
 from holdfast.models.drift import spread_of
-from holdfast.models.families import core_maker
+from holdfast.models.families import core_maker, family_of
 from holdfast.models.pipelines import (
     final_step,
     fitted_names,
@@ -167,7 +167,12 @@ class ErasableModel:
         make_core, reason = core_maker(final, self.preprocessing)
         self._scores_raw = make_core is None
         if make_core is None:
-            self.core: Core = RefitCore(fitted, self.rows, sign, reason)
+            family, queries = family_of(final), self.queries(self.X, "X")
+            self.core: Core = (
+                RefitCore(fitted, self.rows, sign, reason)
+                if family is None or not family.raw
+                else family.make(fitted, Training(queries, self.y, weights, self.rows, sign))
+            )
             self.core.scores(take(self.queries(self.X, "X"), slice(0, 2)))
             return
         bare = copy.copy(final)
@@ -205,7 +210,7 @@ class ErasableModel:
         table = self.queries(X, "X").copy()
         try:
             with quiet:
-                fresh = refitted(self.estimator, table, y, weights, refit_preprocessing, warm)
+                fresh = refitted(self.estimator, table, y, weights, refit_preprocessing, warm, rows)
         except Exception as failure:  # whatever the estimator does
             raise HoldfastError(
                 f"{self.name} cannot be refitted {self.rows.without(rows)}: {failure}"

@@ -23,12 +23,14 @@ from holdfast.errors import UnsupportedModelError
 from holdfast.estimators.from_statsmodels import StatsmodelsRegressor
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
+from holdfast.estimators.sharded import ShardedClassifier, ShardedRegressor
 from holdfast.estimators.wide import WideReLURegressor
 from holdfast.models import kernel, linear, network, readings
 from holdfast.models.core import Core, Family, Training
 from holdfast.models.kernel import GaussianProcessCore, KernelCore
 from holdfast.models.linear import LinearCore
 from holdfast.models.network import NetworkCore
+from holdfast.models.parts import PartsCore
 from holdfast.models.pipelines import cross_fits
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.readings import READINGS, Reading
@@ -57,7 +59,13 @@ FAMILIES: list[Family] = [
     Family((GaussianProcessRegressor,), GaussianProcessCore, kernel.unsupported),
     Family((MLPClassifier, MLPRegressor), NetworkCore, network.unsupported),
     Family((WideReLURegressor,), WideCore),
+    Family((ShardedClassifier, ShardedRegressor), PartsCore, raw=True),
 ]
+
+
+def family_of(final: Any) -> Family | None:
+    """The family an estimator is of, the one registered last; ``None``: none we know."""
+    return next((f for f in reversed(FAMILIES) if type(final) in f.estimators), None)
 
 
 def core_maker(
@@ -70,8 +78,8 @@ def core_maker(
             "cannot be evaluated at new points, so neither queries nor refits are possible. "
             "Supported kernels: linear, rbf, poly (polynomial), laplacian"
         )
-    family = next((f for f in reversed(FAMILIES) if type(final) in f.estimators), None)
-    if family is None:
+    family = family_of(final)
+    if family is None or family.raw:
         return None, None
     reason = family.unsupported(final)
     if reason is None and _n_targets(final) > 1:

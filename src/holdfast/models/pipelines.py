@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import TargetEncoder
 from sklearn.utils.validation import check_is_fitted
 
-from holdfast.algebra.rows import Array
+from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import UnsupportedModelError
 
 
@@ -103,10 +103,15 @@ def refitted(
     sample_weight: Array | None,
     refit_preprocessing: bool,
     warm: Any = None,
+    rows: Positions | None = None,
 ) -> Any:
-    """A fresh fit of the same estimator; ``warm``: a last step whose weights it goes on from."""
+    """A fresh fit of the same estimator.
+
+    ``warm``: a last step whose weights it goes on from. ``rows``: which of the rows of its fit
+    these are, for an estimator whose draws are its rows' own.
+    """
     if not isinstance(estimator, Pipeline):
-        return _refit_step(estimator, X, y, sample_weight, warm)
+        return _refit_step(estimator, X, y, sample_weight, warm, rows, True)
     *transformers, (name, last) = estimator.steps
     if transformers:
         before = Pipeline(transformers)
@@ -118,7 +123,9 @@ def refitted(
         if warm is not None and X.shape[1] != warm.n_features_in_:
             warm = None  # a category went with the rows: there are no weights to go on from
     fresh = copy.copy(estimator)
-    fresh.steps = [*transformers, (name, _refit_step(last, X, y, sample_weight, warm))]
+    unchanged = not refit_preprocessing or not transformers
+    step = _refit_step(last, X, y, sample_weight, warm, rows, unchanged)
+    fresh.steps = [*transformers, (name, step)]
     return fresh
 
 
@@ -161,7 +168,17 @@ def _inside(step: Any, X: Any, y: Any) -> str:
     return "" if found == type(step).__name__ else f", in it {found}"
 
 
-def _refit_step(step: Any, X: Any, y: Any, sample_weight: Array | None, warm: Any) -> Any:
+def _refit_step(
+    step: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Array | None,
+    warm: Any,
+    rows: Positions | None,
+    unchanged: bool,
+) -> Any:
+    if rows is not None and hasattr(step, "refitted_on"):
+        return step.refitted_on(rows, X, y, sample_weight, unchanged)
     extra = {} if sample_weight is None else {"sample_weight": sample_weight}
     if warm is None:
         return clone(step).fit(X, y, **extra)

@@ -23,6 +23,7 @@ from holdfast.models.solving import whole_effect
 from holdfast.proofs.candidates import Asked, Missed, Remainder, Verdicts
 from holdfast.proofs.grown import by_tree_of_optima, by_tree_of_steps
 from holdfast.proofs.logistic import missed_by_newton, stronger_attacks
+from holdfast.proofs.parts import by_parts
 from holdfast.proofs.rescaled import Rescaled
 from holdfast.proofs.result import Proof, made
 from holdfast.proofs.rows import verdicts
@@ -51,8 +52,8 @@ def certify(
     model : ErasableModel
         Linear and ridge regression, kernel ridge, NTK and LS-SVM are certified by the exact
         algebra; logistic, Poisson, gamma and Tweedie regression by Newton steps with rigorous
-        remainders, at as many optima as it takes. Other models get the attack only, and status
-        "no bound".
+        remainders, at as many optima as it takes; means of shards or trees because few of them know
+        a row. Other models get the attack only, and status "no bound".
     given : recourses, or points of shape (q, d)
     target : float
         It stays what it is: nothing is proven of one that moves with the rows.
@@ -145,6 +146,10 @@ def _verdicts(
     whole: bool,
 ) -> tuple[Verdicts, str, str]:
     """Verdicts, how they were reached, and why there is nothing beyond their limit."""
+    if model.can.certificate == "parts":
+        asked = Asked(model, promises.kept_points, promises.margins, errors, units, budget)
+        how = "rows" if units.single else "subjects"
+        return by_parts(asked, promises), f"{how}, the few parts that know them", ""
     smooth, scanned = model.can.certificate == "newton", model.rows.names is not None
     if model.can.certificate is None or (scanned and not units.single):
         reason = model.can.uncertified or "networks and refit-only models have no bound"

@@ -34,7 +34,7 @@ METHODS: dict[str, Method] = {
     "greedy": Method(greedy),
     "greedy-soft": Method(greedy_soft),
     "influence": Method(influence),
-    "gates": Method(gates),
+    "gates": Method(gates, needs_triple=True),
     "best": Method(best, otherwise="refit"),
     "optimal": Method(optimal),
     "random": Method(random, attack="algebra", needs_algebra=False),
@@ -211,6 +211,8 @@ def _plan(
     acting = getattr(attack, "acting", None)
     if acting is not None:
         notes["acting"] = {units.names[u]: words for u, words in acting.channels.items()}
+    if (looked := getattr(attack, "looked_at", None)) is not None:
+        notes["looked at"] = {"candidates": len(units), "one by one": looked}
     if time.monotonic() > attack.deadline:
         notes["out of time"] = True
     predicted = np.array([attack.broken(s) / q for s in sets])
@@ -249,7 +251,7 @@ def _plan(
         predicted=predicted,
         values=values,
         upper=upper,
-        skipped=[units.names[u] for u in np.flatnonzero(~attack.singles().possible)],
+        skipped=[units.names[u] for u in attack.cannot_go()],
         spread=spread,
         draws=draws,
         notes=notes,
@@ -271,6 +273,11 @@ def _method(method: Any, model: ErasableModel) -> tuple[Method, str]:
     else:
         raise HoldfastError(
             f"method must be one of {', '.join(map(repr, METHODS))} or a callable, got {method!r}"
+        )
+    if found.needs_triple and model.can.form == "parts":
+        raise UnsupportedModelError(
+            f"method={name!r} needs one formula for all rows, and {model.name} averages parts that "
+            "are fitted again. What works: 'best', 'greedy', 'greedy-soft', 'influence', 'random'"
         )
     if model.can.predicts or not found.needs_algebra:
         return found, name

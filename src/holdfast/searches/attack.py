@@ -93,6 +93,10 @@ class Attack(Protocol):
         """For single recourses, the candidates by how much they hurt it; none where unknown."""
         ...
 
+    def cannot_go(self) -> Positions:
+        """Candidates that cannot be deleted even alone."""
+        ...
+
 
 class ByAlgebra(Attack, Protocol):
     """An attack with the triple behind it, for searches that need more than values."""
@@ -126,6 +130,10 @@ class Watched:
     deadline = math.inf
     exact_sweeps = False
     tell: Callable[[int, int], None] = staticmethod(lambda done, total: None)
+    singles: Callable[..., Sweep]
+
+    def cannot_go(self) -> Positions:
+        return np.flatnonzero(~self.singles().possible)
 
 
 class AlgebraAttack(Watched):
@@ -451,6 +459,10 @@ def attack_on(
     if objective not in OBJECTIVES:
         raise HoldfastError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     points, margins = promises.kept_points, promises.margins
+    if model.can.form == "parts" and not by_refits and objective != "action":
+        from holdfast.searches.parts import PartsAttack
+
+        return PartsAttack(model, promises, units, objective, threads)
     if objective == "action" and (approximation is not None or not by_refits):
         return _action_attack(model, promises, units, threads)
     if not model.can.predicts or by_refits:

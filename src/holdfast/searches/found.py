@@ -47,6 +47,8 @@ class Method:
         Which attack it wants: what the model allows; the algebra alone; every choice refitted.
     needs_algebra : bool
         Whether it makes sense only where deletions can be predicted.
+    needs_triple : bool
+        Whether it goes through ``C``, ``P`` and ``r`` themselves.
     otherwise : str, optional
         The search that stands in for it where they cannot.
     """
@@ -54,6 +56,7 @@ class Method:
     run: Callable[..., Any]
     attack: Literal["model", "algebra", "refits"] = "model"
     needs_algebra: bool = True
+    needs_triple: bool = False
     otherwise: str | None = None
 
     @property
