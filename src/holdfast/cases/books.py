@@ -27,7 +27,8 @@ from holdfast.tables import like, read_toml
 #: settings that say how the table is read and how advice is found
 KEPT = (
     *("label", "favourable", "id", "subject", "delimiter", "decimal", "text", "drop"),
-    *("model", "parameters", "method", "overshoot", "cost", "target_rule", "max_changed", "seed"),
+    *("model", "parameters", "shards", "method", "overshoot", "cost", "target_rule"),
+    *("max_changed", "seed"),
 )
 
 

@@ -31,6 +31,7 @@ from holdfast.errors import HoldfastError
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.estimators.nystroem import NystroemNTK
+from holdfast.estimators.sharded import ShardedClassifier, ShardedRegressor
 from holdfast.models.recipe import MOST_CATEGORIES, front
 from holdfast.shared_state import quiet
 
@@ -186,8 +187,10 @@ def fit_kind(
     labels: Labels,
     parameters: Mapping[str, Any] | None = None,
     random_state: int = 0,
-) -> Pipeline:
-    """A pipeline fitted on a table of numbers and text.
+    shards: int | None = None,
+    groups: Any = None,
+) -> Any:
+    """A pipeline fitted on a table of numbers and text, or one for every shard of it.
 
     Missing numbers become the median, numbers are scaled to mean 0 and deviation 1; missing text
     becomes a category of its own, text becomes one-hot columns.
@@ -201,8 +204,63 @@ def fit_kind(
         Of the estimator, over this kind's defaults.
     random_state : int
         For estimators that draw.
+    shards : int, optional
+        Average as many pipelines, each fitted on its own people (``groups``, or rows).
     """
     told = dict(parameters or {})
+    if shards is not None:
+        return _fit_shards(kind, X, labels, told, random_state, shards, groups)
+    pipeline = _pipeline(kind, X, labels, told, random_state)
+    try:
+        with quiet:
+            return pipeline.fit(X, labels.values)
+    except (ValueError, TypeError) as failure:
+        raise HoldfastError(f"a {kind} model cannot be fitted: {failure}") from None
+
+
+def _fit_shards(
+    kind: str,
+    X: pd.DataFrame,
+    labels: Labels,
+    told: dict[str, Any],
+    random_state: int,
+    shards: int,
+    groups: Any,
+) -> Any:
+    """Everything inside the shards, so that nobody is in two of them."""
+    sharded: Any
+    if labels.classes:
+        inside = _pipeline(kind, X, labels, told, random_state)
+        if not hasattr(inside, "predict_proba"):
+            raise HoldfastError(
+                f"a {kind} model gives no probabilities, by which ⟦shards⟧ are averaged"
+            )
+        sharded = ShardedClassifier(inside, shards, random_state)
+    else:
+        low, high = (
+            (0.0, 1.0) if labels.indicator else (told.pop("low", None), told.pop("high", None))
+        )
+        if low is None or high is None:
+            raise HoldfastError(
+                "⟦shards⟧ of a model that predicts numbers needs their range, or one shard could "
+                "say anything: give the parameters low and high (what labels can be, not what "
+                "these are)"
+            )
+        inside = _pipeline(kind, X, labels, told, random_state)
+        sharded = ShardedRegressor(inside, shards, low, high, random_state)
+    try:
+        with quiet:
+            return sharded.fit(X, labels.values, groups=groups)
+    except HoldfastError:
+        raise
+    except (ValueError, TypeError) as failure:
+        raise HoldfastError(f"a {kind} model cannot be fitted on shards: {failure}") from None
+
+
+def _pipeline(
+    kind: str, X: pd.DataFrame, labels: Labels, told: dict[str, Any], random_state: int
+) -> Pipeline:
+    """The unfitted pipeline of a kind for a table, which is looked at."""
     landmarks = told.pop("landmarks", 500) if kind == "nystroem-ntk" else 0
     estimator = unfitted(kind, labels.classes, told, random_state)
     text = [name for name in X if not pd.api.types.is_numeric_dtype(X[name].dtype)]
@@ -219,12 +277,7 @@ def fit_kind(
     if not numbers and not text:
         raise HoldfastError("no column is left to fit a model on")
     between = [NystroemNTK(landmarks, random_state)] if landmarks else []
-    pipeline = make_pipeline(front(numbers, text), *between, estimator)
-    try:
-        with quiet:
-            return pipeline.fit(X, labels.values)
-    except (ValueError, TypeError) as failure:
-        raise HoldfastError(f"a {kind} model cannot be fitted: {failure}") from None
+    return make_pipeline(front(numbers, text), *between, estimator)
 
 
 def unfitted(kind: str, classes: bool, parameters: Mapping[str, Any], random_state: int) -> Any:
@@ -248,6 +301,10 @@ def unfitted(kind: str, classes: bool, parameters: Mapping[str, Any], random_sta
 
 def described(estimator: Any) -> list[str]:
     """What a pipeline does to a table before its last step, one line each."""
+    if isinstance(estimator, ShardedClassifier | ShardedRegressor):
+        one = next((fit for fit in estimator.estimators_ if not isinstance(fit, float)), None)
+        inside = described(one)
+        return [f"{line}, in every shard by itself" for line in inside]
     if not isinstance(estimator, Pipeline):
         return []
     lines = []

@@ -103,10 +103,14 @@ def load_case(
     fitted = None
     if (settings.model is None) == (settings.model_file is None):
         raise HoldfastError("say which model: either ⟦model⟧ KIND, or ⟦model_file⟧ FILE")
+    if settings.shards is not None and settings.model is None:
+        raise HoldfastError("⟦shards⟧ says how ⟦model⟧ is fitted: a model file is fitted already")
     if settings.unit == "subject" and settings.subject is None:
         raise HoldfastError("⟦unit⟧ subject needs ⟦subject⟧, the column that names people")
     check_method(settings)
     if reads_by_blocks(settings):
+        if settings.shards is not None:
+            raise HoldfastError("⟦shards⟧ is for tables that fit into memory")
         made: Case = case_by_blocks(settings, remarks, about, tell, hold_out, Case)
         return made
     rules = declared_rules(settings)
@@ -197,7 +201,15 @@ def _model(
     if labels is not None:
         part = train.take(rows)
         mine = Labels(labels.values[rows], labels.favourable, labels.classes, labels.indicator)
-        fitted = fit_kind(str(settings.model), part.X, mine, settings.parameters, settings.seed)
+        fitted = fit_kind(
+            str(settings.model),
+            part.X,
+            mine,
+            settings.parameters,
+            settings.seed,
+            settings.shards,
+            _values(part.subjects),
+        )
         model, warning = erasable_and_warning(
             fitted, part.X, mine.values, _values(part.subjects), None, mine.favourable
         )

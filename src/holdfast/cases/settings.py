@@ -50,6 +50,7 @@ class Settings(BaseModel):
 
     model: Kind | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
+    shards: int | None = Field(None, ge=1)
     model_file: Path | None = None
     allow_pickle: bool = False
     trust: list[str] = Field(default_factory=list)
@@ -143,6 +144,7 @@ def made(options: dict[str, Any], config: Path | None) -> Settings:
                 read.pop(other, None)
                 if one == "model_file":
                     read.pop("parameters", None)
+                    read.pop("shards", None)
         for one, other in (
             ("target", "target_probability"),
             ("target_probability", "target"),
@@ -252,6 +254,8 @@ favourable = "1"             # the good outcome; for numbers "high" or "low"
 
 model = "logistic"           # fit it: linear, ridge, logistic, ntk, lssvm, mlp, boosting
 # parameters = { C = 1.0 }   # of the model
+# shards = 100               # one such model for every shard of the people, averaged: k erasures
+                             # touch k shards at most, a certificate for any kind
 # model_file = "model.skops" # or a fitted model (instead of model)
                              # (pickles, and types of your own: --allow-pickle, --trust NAME)
 

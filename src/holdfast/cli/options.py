@@ -86,6 +86,15 @@ Parameter = Annotated[
     list[str] | None,
     option("--param", panel=MODEL, help="Parameter of the model, as NAME=VALUE. Repeatable."),
 ]
+Shards = Annotated[
+    int | None,
+    option(
+        "--shards",
+        panel=MODEL,
+        min=1,
+        help="Average so many such models, each fitted on its own people: provable for any kind.",
+    ),
+]
 ModelFile = Annotated[
     Path | None, option("--model-file", panel=MODEL, help="Or a fitted model: a .skops file.")
 ]
@@ -232,6 +241,7 @@ TABLE = {
 MODELS = {
     "model": Model,
     "param": Parameter,
+    "shards": Shards,
     "model_file": ModelFile,
     "allow_pickle": AllowPickle,
     "trust": Trust,

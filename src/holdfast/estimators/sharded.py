@@ -78,11 +78,7 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
             weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
 
         def fitted(shard: int) -> Any:
-            rows = np.flatnonzero(self.shard_of_ == shard)
-            some_weights = None if weights is None else weights[rows]
-            if some_weights is not None and not some_weights.any():
-                rows = rows[:0]  # nobody who counts
-            return self._fit_one(shard, take(X, rows), y[rows], some_weights)
+            return self._fit_rows(shard, np.flatnonzero(self.shard_of_ == shard), X, y, weights)
 
         with one_thread:  # a shard is small: threads cost more than they save
             found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
@@ -91,6 +87,13 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
         fits = {**kept, **dict(zip(some, found, strict=True))}
         self.estimators_ = [fits[shard] for shard in range(int(self.shards))]
         return self
+
+    def _fit_rows(self, shard: int, rows: Positions, X: Any, y: Any, weights: Any) -> Any:
+        """One shard fitted on some rows of a table."""
+        some = None if weights is None else weights[rows]
+        if some is not None and not some.any():
+            rows, some = rows[:0], None  # nobody who counts
+        return self._fit_one(shard, take(X, rows), y[rows], some)
 
     def _fit_one(self, shard: int, X: Any, y: Any, weights: Any) -> Any:
         """The estimator fitted on one shard; a number where the shard has nothing to tell apart."""
@@ -145,9 +148,19 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
         chosen = range(self.n_parts_) if some is None else [int(t) for t in some]
         out = np.empty((_num_samples(X), len(chosen)))
         for place, shard in enumerate(chosen):
-            fit = self.estimators_[shard]
-            out[:, place] = fit if isinstance(fit, float) else self._outputs(fit, X)
+            out[:, place] = self.part_says(self.estimators_[shard], X)
         return out
+
+    def part_says(self, fit: Any, X: Any) -> Array:
+        """What one shard's fit says of every row, (q,)."""
+        return np.full(_num_samples(X), fit) if isinstance(fit, float) else self._outputs(fit, X)
+
+    def part_without(self, gone: Positions, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """The fit of the shard that some rows share, without them."""
+        shard = int(self.shard_of_[gone[0]])
+        rows = np.setdiff1d(np.flatnonzero(self.shard_of_ == shard), gone)
+        with one_thread:
+            return self._fit_rows(shard, rows, X, np.asarray(y), sample_weight)
 
     def without(self, rows: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """The same fit without some rows: only the shards that had them are fitted again.
@@ -337,7 +350,7 @@ class ShardedClassifier(ClassifierMixin, _Sharded):
         """What a shard can say: probabilities."""
         return 0.0, 1.0
 
-    @available_if(_has_probabilities)
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """The mean of the shards' probabilities."""
         p = self._mean(X)

@@ -12,8 +12,10 @@ so searches and proofs go by the mean and by what the target is there.
 
 from __future__ import annotations
 
+import math
+import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,7 +29,7 @@ from sklearn.pipeline import Pipeline
 
 from holdfast.algebra.deletions import Deletions
 from holdfast.algebra.reweighting import Reweighted
-from holdfast.algebra.rows import Array, Positions, take
+from holdfast.algebra.rows import Array, Positions, listed, take
 from holdfast.algebra.table import Additive
 from holdfast.algebra.threads import cores, one_thread
 from holdfast.errors import DataMismatchError, HoldfastError, UnsupportedModelError
@@ -36,6 +38,8 @@ from holdfast.models.refit import CLIP, RefitCore
 
 #: numbers remembered of what parts say without some rows
 REMEMBERED = 1 << 24
+#: parts fitted again that are kept for other points
+FITS = 1_500
 #: tables of queries whose parts are remembered
 _TABLES = 4
 #: a part fitted again on its own rows says the same to this, or these are other data
@@ -61,14 +65,11 @@ class Falls:
     shared : ndarray of shape (q, units)
         What each can be charged with where it may share parts with others that go: in every part
         the larger of its own fall and half of all the part says.
-    sizes : ndarray of shape (units,)
-        How many parts each is in.
     """
 
     mean: Array
     part: Array
     shared: Array
-    sizes: Positions
 
 
 class PartsCore(RefitCore):
@@ -94,6 +95,9 @@ class PartsCore(RefitCore):
         self._base: OrderedDict[str, Array] = OrderedDict()
         self._moved: OrderedDict[Any, Array] = OrderedDict()
         self._held = 0
+        self._refits: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+        #: whether a part can be fitted again by itself, and every row is in one
+        self._by_part = hasattr(self.mean, "part_without")
 
     @property
     def can(self) -> Capabilities:
@@ -117,10 +121,13 @@ class PartsCore(RefitCore):
     def outputs(self, X: Any, some: Any = None, of: Any = None) -> Array:
         """What every part says of every row, good outcome up, (q, parts)."""
         mean = self.mean if of is None else of
-        found: Array = mean.parts(X if self._front is None else self._front.transform(X), some)
+        return self._up(mean.parts(X if self._front is None else self._front.transform(X), some))
+
+    def _up(self, said: Array) -> Array:
+        """What parts say, the good outcome up."""
         if not self._flip:
-            return found
-        return 1.0 - found if self._classifies else -found
+            return said
+        return 1.0 - said if self._classifies else -said
 
     def known_outputs(self, X: Any) -> Array:
         """The same, remembered for a few tables."""
@@ -178,23 +185,38 @@ class PartsCore(RefitCore):
         if key in self._moved:
             self._moved.move_to_end(key)
             return self._moved[key]
-        found = self.outputs(X, touched, self._mean_without(rows))
+        found = self._says_without(rows, touched, X)
         self._held += found.size
         while self._held > REMEMBERED and self._moved:
             self._held -= self._moved.popitem(last=False)[1].size
         self._moved[key] = found
         return found
 
-    def _mean_without(self, rows: Positions) -> Any:
+    def _says_without(self, rows: Positions, touched: Any, X: Any) -> Array:
+        """The same for rows that go together, fitted again unless that was done lately."""
+        key = tuple(rows.tolist())
+        fresh = self._refits.get(key)
+        if fresh is None:
+            fresh = self._refits[key] = self._fitted_without(rows)
+            while len(self._refits) > FITS:
+                self._refits.popitem(last=False)
+        if not self._by_part:
+            return self.outputs(X, touched, fresh)
+        said = self.mean.part_says(fresh, X if self._front is None else self._front.transform(X))
+        return self._up(said)[:, None]
+
+    def _fitted_without(self, rows: Positions) -> Any:
+        """The one part that all of some rows are in, fitted without them; or all parts."""
         data = self._data
+        again = self.mean.part_without if self._by_part else self.mean.without
         try:
-            return self.mean.without(rows, self._features, data.y, self._weights)
+            return again(rows, self._features, data.y, self._weights)
         except HoldfastError:
             raise
         except Exception as failure:  # whatever the estimator inside does
             raise HoldfastError(
                 f"{type(self.mean).__name__} cannot be refitted without rows "
-                f"{rows.tolist()[:10]}: {failure}"
+                f"{listed(rows)}: {failure}"
             ) from failure
 
     @property
@@ -206,28 +228,46 @@ class PartsCore(RefitCore):
         weights = self._data.weights
         return None if np.all(weights == 1.0) else weights
 
-    def falls(self, X: Any, units: Sequence[Positions]) -> Falls:
-        """What every unit does alone: refits of the parts that have it, on all cores."""
-        base, sizes = self.known_outputs(X), np.zeros(len(units), dtype=np.intp)
+    def falls(
+        self,
+        X: Any,
+        units: Sequence[Positions],
+        until: float = math.inf,
+        tell: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Falls:
+        """What every unit does alone: refits of the parts that have it, on all cores.
+
+        ``until``: by :func:`time.monotonic`; units that are not done by then are left out.
+        """
+        base, done = self.known_outputs(X), 0
         falls = np.empty((len(base), len(units)))
         most = np.zeros(base.shape)
         above = base - self.low
         shared = falls if self._alone_in(units) else np.empty_like(falls)
 
-        def one(place: int) -> tuple[int, Array, Array]:
+        def one(place: int) -> tuple[Any, Array] | None:
+            if time.monotonic() > until:
+                return None
             touched = np.unique(self.membership[units[place]])
-            fresh = self._mean_without(units[place])
-            return place, touched, base[:, touched] - self.outputs(X, touched, fresh)
+            now = base[:, touched].copy()
+            for group in self._apart(units[place]):
+                some = np.unique(self.membership[group])
+                now[:, np.searchsorted(touched, some)] = self._says_without(group, some, X)
+            return touched, base[:, touched] - now
 
         with one_thread, Parallel(cores(), prefer="threads", return_as="generator") as parallel:
-            for place, touched, fall in parallel(delayed(one)(u) for u in range(len(units))):
-                sizes[place] = len(touched)
-                falls[:, place] = fall.sum(axis=1) / base.shape[1]
+            for found in parallel(delayed(one)(u) for u in range(len(units))):
+                if found is None:  # and so are all after it
+                    continue
+                touched, fall = found
+                falls[:, done] = fall.sum(axis=1) / base.shape[1]
                 most[:, touched] = np.maximum(most[:, touched], fall)
                 if shared is not falls:
                     half = np.maximum(fall, above[:, touched] / 2)
-                    shared[:, place] = half.sum(axis=1) / base.shape[1]
-        return Falls(falls, most, shared, sizes)
+                    shared[:, done] = half.sum(axis=1) / base.shape[1]
+                done += 1
+                tell(done, len(units))
+        return Falls(falls[:, :done], most, shared[:, :done])
 
     def _alone_in(self, units: Sequence[Positions]) -> bool:
         """Whether every unit is in one part."""
@@ -257,15 +297,15 @@ class PartsCore(RefitCore):
             where.setdefault(tuple(np.sort(rows).tolist()), []).append(place)
         # a part without some rows is fitted once for all whom it concerns
         groups: dict[tuple[int, ...], list[int]] = {}
-        for rows, places in where.items():
-            for group in self._apart(np.array(rows, dtype=np.intp)):
+        for all_of_it, places in where.items():
+            for group in self._apart(np.array(all_of_it, dtype=np.intp)):
                 groups.setdefault(tuple(group.tolist()), []).extend(places)
         now = self.known_outputs(X).copy()
         for named, places in groups.items():
             gone = np.array(named, dtype=np.intp)
             touched = np.unique(self.membership[gone])
-            fresh = self._mean_without(gone)
-            now[np.ix_(places, touched)] = self.outputs(take(X, places), touched, fresh)
+            said = self._says_without(gone, touched, take(X, places))
+            now[np.array(places)[:, None], touched] = said
         return self.scored(now.mean(axis=1))
 
     def verify(self, fitted: Array, again: Array) -> str | None:

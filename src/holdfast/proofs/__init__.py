@@ -149,7 +149,7 @@ def _verdicts(
     if model.can.certificate == "parts":
         asked = Asked(model, promises.kept_points, promises.margins, errors, units, budget)
         how = "rows" if units.single else "subjects"
-        return by_parts(asked, promises), f"{how}, the few parts that know them", ""
+        return by_parts(asked, promises, deadline), f"{how}, the few parts that know them", ""
     smooth, scanned = model.can.certificate == "newton", model.rows.names is not None
     if model.can.certificate is None or (scanned and not units.single):
         reason = model.can.uncertified or "networks and refit-only models have no bound"

@@ -19,6 +19,7 @@ share that any ``k`` units break.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,15 +39,18 @@ NODES = 20
 MOST = 5_000
 
 
-def by_parts(asked: Asked, promises: Promises) -> Verdicts:
-    """Verdicts on the recourses of a mean of parts."""
+def by_parts(asked: Asked, promises: Promises, until: float = math.inf) -> Verdicts:
+    """Verdicts on the recourses of a mean of parts.
+
+    ``until``: what units do alone is asked of no more of them after this.
+    """
     core: Any = asked.model.form("parts")
     points = asked.model.features(asked.points)
     outputs = core.known_outputs(points)
     means, least = outputs.mean(axis=1), core.mean_at(promises.target)
     slack = ROUNDING * (np.abs(means) + abs(least) + 1.0)
     above = np.maximum(outputs - core.low, 0.0) / outputs.shape[1]
-    known = alone(asked.model, promises, asked.units)
+    known = alone(asked.model, promises, asked.units, until=until)
     one = np.maximum(known.falls.part, 0.0) / outputs.shape[1] if known.everybody else above
     one = np.minimum(one, above)
     touched = _most_parts(core, asked)

@@ -460,9 +460,10 @@ def attack_on(
         raise HoldfastError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     points, margins = promises.kept_points, promises.margins
     if model.can.form == "parts" and not by_refits and objective != "action":
-        from holdfast.searches.parts import PartsAttack
+        from holdfast.searches.parts import LOOKED_AT, QUICK, PartsAttack
 
-        return PartsAttack(model, promises, units, objective, threads)
+        most = LOOKED_AT if approximation is None else QUICK
+        return PartsAttack(model, promises, units, objective, threads, most)
     if objective == "action" and (approximation is not None or not by_refits):
         return _action_attack(model, promises, units, threads)
     if not model.can.predicts or by_refits:

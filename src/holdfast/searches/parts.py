@@ -8,7 +8,9 @@ plan says how many there were.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +29,9 @@ from holdfast.searches.attack import AlgebraAttack, Watched, damage
 from holdfast.searches.surrogate import stand_in
 
 #: candidates looked at one by one, each at the cost of fitting the parts that have it
-LOOKED_AT = 2_000
+LOOKED_AT = 1_000
+#: and in a first answer
+QUICK = 100
 #: leaders of a sweep that share a part with the set, fitted again together with it
 LEADERS = 8
 
@@ -50,34 +54,48 @@ class Alone:
     everybody: bool
 
 
-def alone(model: ErasableModel, promises: Promises, units: Units) -> Alone:
+def alone(
+    model: ErasableModel,
+    promises: Promises,
+    units: Units,
+    most: int = LOOKED_AT,
+    until: float = math.inf,
+    tell: Callable[[int, int], None] = lambda done, total: None,
+) -> Alone:
     """What candidates do alone, worked out once for the same recourses."""
     points = promises.kept_points
-    key = ("alone", units.unit, content(points))
+    key = ("alone", units.unit, content(points), most)
     memory = model.rows.memory
     if key not in memory:
-        chosen = _promising(model, promises, units)
         core: Any = model.form("parts")
+        chosen = np.zeros(0, dtype=np.intp)
+        if core.quick or time.monotonic() < until:
+            chosen = _promising(model, promises, units, most)
         sets = [units.rows([u]) for u in chosen.tolist()]
-        falls = core.falls(model.features(points), sets)
-        memory[key] = Alone(chosen, falls, len(chosen) == int(_can_go(units).sum()))
-    found: Alone = memory[key]
-    return found
+        falls = core.falls(model.features(points), sets, until, tell)
+        chosen = chosen[: falls.mean.shape[1]]
+        everybody = len(chosen) == int(_can_go(units).sum())
+        found = Alone(chosen, falls, everybody)
+        if time.monotonic() > until:  # who asks with more time gets more
+            return found
+        memory[key] = found
+    known: Alone = memory[key]
+    return known
 
 
 def _can_go(units: Units) -> Mask:
     return units.keeps_classes(np.empty(0, dtype=np.intp))
 
 
-def _promising(model: ErasableModel, promises: Promises, units: Units) -> Positions:
+def _promising(model: ErasableModel, promises: Promises, units: Units, most: int) -> Positions:
     """The candidates to look at: all, or those that do most in a stand-in for the model."""
     possible = _can_go(units)
     core: Any = model.form("parts")
-    if possible.sum() <= LOOKED_AT or core.quick:
+    if possible.sum() <= most or core.quick:
         return np.flatnonzero(possible)
     attack = stand_in(model, promises, units, "kernel", None)
     ranked = attack.sweep([], max(float(np.median(attack.margins)), 1e-12)).ranked()
-    return np.sort(ranked[possible[ranked]][:LOOKED_AT])
+    return np.sort(ranked[possible[ranked]][:most])
 
 
 class PartsAttack(Watched):
@@ -87,6 +105,8 @@ class PartsAttack(Watched):
     ----------
     model, promises, units, objective, threads
         As for :class:`~holdfast.searches.attack.AlgebraAttack`.
+    most : int
+        Candidates looked at.
     """
 
     costly = False
@@ -99,7 +119,9 @@ class PartsAttack(Watched):
         units: Units,
         objective: str = "outcome",
         threads: int | None = None,
+        most: int = LOOKED_AT,
     ):
+        self._most = most
         self._model, self._promises, self.units = model, promises, units
         self.objective, self._threads = objective, threads
         self._core: Any = model.form("parts")
@@ -120,7 +142,9 @@ class PartsAttack(Watched):
     def _screening(self) -> tuple[AlgebraAttack, Positions]:
         """An attack on the mean by what candidates do alone, and who they are."""
         if self._screen is None or self._alone is None:
-            self._alone = alone(self._model, self._promises, self.units)
+            self._alone = alone(
+                self._model, self._promises, self.units, self._most, self.deadline, self.tell
+            )
             rows = TrainingRows(len(self._alone.units))
             self._screen = AlgebraAttack(
                 Table(self._alone.falls.mean, rows),

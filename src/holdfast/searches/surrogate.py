@@ -40,7 +40,7 @@ def stand_in(
     model: ErasableModel, promises: Promises, units: Units, kind: str, threads: int | None
 ) -> AlgebraAttack:
     """An attack on a stand-in for the model, margins in the model's own scores."""
-    if model.can.predicts:
+    if model.can.predicts and model.can.form != "parts":
         outcome = model.deletions(promises.kept_points)
         return AlgebraAttack(outcome, promises.margins, units, threads=threads)
     text = make_pipeline(
