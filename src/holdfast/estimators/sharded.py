@@ -25,9 +25,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
+    _check_y,
     _num_samples,
     check_is_fitted,
-    column_or_1d,
     validate_data,
 )
 
@@ -321,7 +321,7 @@ class ShardedClassifier(ClassifierMixin, _Sharded):
                 f"{type(self.estimator).__name__} gives no probabilities (predict_proba), and "
                 "shards are averaged by them. hf.ShardedRegressor is for regressors"
             )
-        X, y = self._table(X, reset=True), column_or_1d(y, warn=True)
+        X, y = self._table(X, reset=True), _check_y(y, estimator=self)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) > 2:
@@ -425,7 +425,7 @@ class ShardedRegressor(RegressorMixin, _Sharded):
                 f"say which range labels can have: low and high, finite and low < high, got "
                 f"low={self.low!r}, high={self.high!r}. Without it one shard could say anything"
             )
-        X, y = self._table(X, reset=True), column_or_1d(y, warn=True)
+        X, y = self._table(X, reset=True), _check_y(y, estimator=self)
         return self._fit(X, np.asarray(y, dtype=float), groups, sample_weight)
 
     def _constant(self, y: Any) -> float | None:

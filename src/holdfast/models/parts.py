@@ -105,6 +105,7 @@ class PartsCore(RefitCore):
             return Capabilities(why_not=OUTSIDE, uncertified=OUTSIDE, gradients=False)
         return Capabilities(
             predictions=("parts",),
+            why_not="what its parts say has no gradient",
             gradients=False,
             solves=True,
             certificate="parts",

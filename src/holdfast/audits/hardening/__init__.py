@@ -18,6 +18,7 @@ from holdfast.audits.hardening.mitigations import (
     regularise,
     robust_preprocessing,
     robust_recourse,
+    shard,
     uniform,
 )
 from holdfast.audits.hardening.private import private
@@ -43,6 +44,7 @@ MITIGATIONS: dict[str, Callable[..., list[Mitigation]]] = {
     "private": private,
     "robust-recourse": robust_recourse,
     "robust-preprocessing": robust_preprocessing,
+    "shard": shard,
 }
 
 
@@ -82,9 +84,10 @@ def harden(
         Rows on which the models' quality is measured.
     mitigations : sequence of str, or mapping of names to options, optional
         Some of ``"honour"``, ``"uniform"``, ``"margin"``, ``"drop-critical"``, ``"regularise"``,
-        ``"private"``, ``"robust-recourse"``; all by default. What a model does not support is
-        noted and left out. Options: ``{"drop-critical": {"m": 30, "rounds": 3}, "private":
-        {"epsilons": [1.0], "draws": 5}}``.
+        ``"private"``, ``"robust-recourse"``, ``"robust-preprocessing"``, ``"shard"``; all by
+        default, but ``"shard"`` only for models without a certificate of their own. What a model
+        does not support is noted and left out. Options: ``{"drop-critical": {"m": 30, "rounds":
+        3}, "private": {"epsilons": [1.0], "draws": 5}, "shard": {"shards": 50}}``.
     unit : {"row", "subject"}
         What one deletion removes.
     max_deletions : int, optional
@@ -120,7 +123,10 @@ proven.
     most = max(budget_of(most, count, unit), survive)
     if isinstance(mitigations, str):
         mitigations = [mitigations]
-    wanted = list(dict.fromkeys(MITIGATIONS if mitigations is None else mitigations))
+    named = MITIGATIONS if mitigations is None else mitigations
+    if mitigations is None and model.can.certificate is not None:
+        named = [name for name in MITIGATIONS if name != "shard"]  # it is for those without a proof
+    wanted = list(dict.fromkeys(named))
     if not wanted:
         raise HoldfastError(f"name some mitigations: {', '.join(MITIGATIONS)}")
     _check_holdout(model, holdout)

@@ -60,12 +60,16 @@ class Comparison:
     tell: Progress
 
     def recourse(self, model: ErasableModel, overshoot: Any = None) -> Recourse:
-        """Recourse for the same people by another model, or with another overshoot."""
+        """Recourse for the same people by another model, or with another overshoot.
+
+        A model without gradients, in place of one with, takes the method that needs none.
+        """
         asked = self.overshoot if overshoot is None else overshoot
+        lost = self.model.can.gradients and not model.can.gradients
         return find_recourse(
             model,
             self.people,
-            self.method,
+            "growing-spheres" if lost else self.method,
             self.target,
             self.actionability,
             asked,

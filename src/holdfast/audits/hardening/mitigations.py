@@ -26,6 +26,7 @@ from holdfast.audits.hardening.robust import deletion_aware, worst_case_ball
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
+from holdfast.estimators.sharded import ShardedClassifier, ShardedRegressor
 from holdfast.models.erasable import ErasableModel, erasable
 from holdfast.models.refits import Refits, broken
 from holdfast.searches import search
@@ -37,6 +38,8 @@ STRONGER = (10.0, 100.0, 1000.0)
 CLIPPED = 5.0
 #: categories of fewer rows are merged by robust preprocessing
 MERGED = 10
+#: shards at most, and people in each at least, unless it is said how many
+SHARDS, A_SHARD = 100, 50
 #: which parameter of an estimator is the strength of its penalty
 PENALTIES: dict[type, str] = {
     Ridge: "alpha",
@@ -155,6 +158,55 @@ def _stronger(model: ErasableModel, factor: float) -> tuple[Any, str]:
     raise UnsupportedModelError(
         f"it is not known which parameter of {type(last).__name__} makes it steadier"
     )
+
+
+def shard(
+    case: Comparison,
+    shards: int | None = None,
+    low: float | None = None,
+    high: float | None = None,
+) -> list[Mitigation]:
+    """The same model once for every shard of the people, averaged: any learner can be proven.
+
+    Parameters
+    ----------
+    shards : int, optional
+        By default so many that each has :data:`A_SHARD` people, at most :data:`SHARDS`; a
+        quarter of that is tried too.
+    low, high : float, optional
+        What a regressor may say; needed for one.
+    """
+    model = case.model
+    if model.can.form == "parts":
+        raise UnsupportedModelError("it is a mean of parts already")
+    people = len(Units(model.rows, case.unit))
+    most = max(2, min(SHARDS, people // A_SHARD)) if shards is None else shards
+    made = []
+    for count in sorted({max(2, most // 4), most} if shards is None else {most}):
+        estimator = clone(model.estimator)
+        sharded: Any
+        if model.classes is not None:
+            if not hasattr(estimator, "predict_proba"):
+                raise UnsupportedModelError(
+                    "it gives no probabilities, by which shards are averaged"
+                )
+            sharded = ShardedClassifier(estimator, count, case.random_state)
+        elif low is None or high is None:
+            raise UnsupportedModelError(
+                "shards of a regressor need the range of what it may say: "
+                'mitigations={"shard": {"low": …, "high": …}}'
+            )
+        else:
+            sharded = ShardedRegressor(estimator, count, low, high, case.random_state)
+        X = model.queries(model.X, "X")
+        with quiet:
+            fitted = sharded.fit(X, model.y, model.rows.subjects, model.sample_weight)
+            ours = erasable(
+                fitted, model.X, model.y, model.rows.subjects, model.sample_weight, model.favourable
+            )
+        given, setting = case.recourse(ours), f"{count} shards"
+        made.append(promised("shard", setting, ours, given, case))
+    return made
 
 
 def robust_preprocessing(case: Comparison) -> list[Mitigation]:
