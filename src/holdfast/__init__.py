@@ -25,6 +25,10 @@ if TYPE_CHECKING:
         SingularDeletionError,
         UnsupportedModelError,
     )
+    from holdfast.estimators.forest import (
+        ForgettingForestClassifier,
+        ForgettingForestRegressor,
+    )
     from holdfast.estimators.lssvm import LSSVMClassifier
     from holdfast.estimators.ntk import NTKRegressor
     from holdfast.estimators.nystroem import NystroemNTK
@@ -72,6 +76,8 @@ _HOME = {
     "action_instability": "holdfast.instability",
     "invalidation_rate": "holdfast.instability",
     "outcome_instability": "holdfast.instability",
+    "ForgettingForestClassifier": "holdfast.estimators.forest",
+    "ForgettingForestRegressor": "holdfast.estimators.forest",
     "LSSVMClassifier": "holdfast.estimators.lssvm",
     "NTKRegressor": "holdfast.estimators.ntk",
     "NystroemNTK": "holdfast.estimators.nystroem",
@@ -105,6 +111,8 @@ __all__ = [
     "DriftWarning",
     "ErasableModel",
     "Feature",
+    "ForgettingForestClassifier",
+    "ForgettingForestRegressor",
     "Hardening",
     "HoldfastError",
     "Impact",
