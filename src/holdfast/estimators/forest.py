@@ -59,13 +59,14 @@ class _ForgettingForest(BaseEstimator):
         n, d = X_checked.shape
         self._check_parameters(d)
         keys = keys_of(X, groups, n)
+        key_bits = key_states(keys, self.random_state)
         self._check_size(n, keys)
         self.X_fit_ = np.ascontiguousarray(X_checked)
         self.labels_ = labels
         self.keys_ = keys
         self.grouped_ = groups is not None
         self.membership_ = forest_loops.trees_of(
-            key_states(keys, self.random_state), self.n_estimators, self.trees_per_row
+            key_bits, self.n_estimators, self.trees_per_row
         )
         pieces = _in_threads(
             lambda trees: self._grown(trees, np.zeros(n, np.int64), again=False),
@@ -113,8 +114,11 @@ class _ForgettingForest(BaseEstimator):
 
     def _check_size(self, n: int, keys: npt.NDArray[Any]) -> None:
         """Trees of less than two people on average say nothing."""
+        wanted = -(-2 * self.n_estimators // self.trees_per_row)
+        if len(pd.unique(keys[: 4 * wanted])) >= wanted:  # most tables are large enough
+            return
         people = len(pd.unique(keys))
-        if people * self.trees_per_row < 2 * self.n_estimators:
+        if people < wanted:
             rows = f"{n} sample{'' if n == 1 else 's'}"
             whose = rows if people == n else f"{rows} of {people} people (by key)"
             raise HoldfastError(
@@ -124,7 +128,7 @@ class _ForgettingForest(BaseEstimator):
 
     def _grown(self, trees: Whole, gone: Whole, again: bool) -> tuple[Any, ...]:
         """The trees named without the rows marked ``gone``, from what there is if ``again``."""
-        starts, rows = self._rows_by_tree()
+        starts, rows = forest_loops.rows_by_tree(self.membership_, trees, self.n_estimators)
         if again:
             tree_start, nodes = self.tree_start_, self._nodes()
         else:
@@ -135,13 +139,9 @@ class _ForgettingForest(BaseEstimator):
         )  # fmt: skip
         return grown
 
-    def _rows_by_tree(self) -> Any:
-        return forest_loops.rows_by_tree(self.membership_, self.n_estimators)
-
     def _tree_states(self) -> npt.NDArray[np.uint64]:
-        return key_states(
-            (("tree", t) for t in range(self.n_estimators)), self.random_state
-        )
+        start = key_states(["tree"], self.random_state)[0]
+        return forest_loops.roots(start, self.n_estimators)
 
     def _nodes(self) -> tuple[Any, ...]:
         return tuple(getattr(self, name) for name in _NODES)
@@ -216,10 +216,10 @@ class _ForgettingForest(BaseEstimator):
         trees = np.unique(self.membership_[gone_rows]).astype(np.int64)
         sizes, *grown = self._grown(trees, gone, again=True)
         rest._splice(self, trees, sizes, grown)
-        rest.X_fit_ = np.delete(self.X_fit_, gone_rows, axis=0)
-        rest.labels_ = np.delete(self.labels_, gone_rows)
-        rest.membership_ = np.delete(self.membership_, gone_rows, axis=0)
-        keys = np.delete(self.keys_, gone_rows)
+        rest.X_fit_ = forest_loops.kept_rows(self.X_fit_, gone)
+        rest.membership_ = forest_loops.kept_rows(self.membership_, gone)
+        rest.labels_ = self.labels_[kept]
+        keys = self.keys_[kept]
         # what is left may be all text or all numbers now, or shorter
         settled = self.keys_.dtype.kind in "iu"
         rest.keys_ = keys if settled or not gone_rows.size else plain(keys)
@@ -292,7 +292,8 @@ class _ForgettingForest(BaseEstimator):
         numbers[asked] = np.arange(len(asked))
         unit = numbers[whose]
         unit[unit < 0] = len(asked)
-        starts, tree_rows = self._rows_by_tree()
+        trees = np.arange(self.n_estimators)
+        starts, tree_rows = forest_loops.rows_by_tree(self.membership_, trees, self.n_estimators)
         states, nodes, scale = self._tree_states(), self._nodes(), self._scale()
         drops = np.zeros((len(asked), len(Q)))
         candidates = self._candidates(self.X_fit_.shape[1])
@@ -410,7 +411,7 @@ class ForgettingForestClassifier(ClassifierMixin, _ForgettingForest):
         if len(classes) < 2:
             raise ValueError(
                 f"ForgettingForestClassifier needs samples of two classes, got 1 class: "
-                f"every label is {classes[0]!r}."
+                f"every label is {classes.tolist()[0]!r}"
             )
         self.classes_ = classes
         return self._fit(X, checked, codes.astype(np.int64), groups)
@@ -421,7 +422,7 @@ class ForgettingForestClassifier(ClassifierMixin, _ForgettingForest):
     def _refuse_if_too_little_is_left(self, gone: Any, kept: Any) -> None:
         left = np.unique(self.labels_[kept])
         if len(left) < 2:
-            what = f"class {self.classes_[left[0]]!r} only" if len(left) else "nothing"
+            what = f"class {self.classes_.tolist()[left[0]]!r} only" if len(left) else "nothing"
             raise SingularDeletionError(f"without these rows, there is {what}", gone)
         super()._refuse_if_too_little_is_left(gone, kept)
 

@@ -60,6 +60,15 @@ def _permuted(state: Any, out: Any) -> None:
 
 
 @_compiled
+def roots(start: Any, n_trees: int) -> Any:
+    """The state at the root of every tree, (T,)."""
+    states = np.empty(n_trees, np.uint64)
+    for t in range(n_trees):
+        states[t] = mixed(start + np.uint64(t + 1) * _GOLDEN)
+    return states
+
+
+@_compiled
 def trees_of(states: Any, n_trees: int, per_row: int) -> Any:
     """The ``per_row`` different trees of every key, in order: (n, m)."""
     members = np.empty((states.size, per_row), np.intp)
@@ -79,22 +88,39 @@ def trees_of(states: Any, n_trees: int, per_row: int) -> Any:
 
 
 @_compiled
-def rows_by_tree(members: Any, n_trees: int) -> Any:
-    """The rows of every tree, ascending: those of tree t are ``rows[starts[t] : starts[t + 1]]``."""
+def rows_by_tree(members: Any, trees: Any, n_trees: int) -> Any:
+    """The rows of the trees named, ascending: of tree t, ``rows[starts[t] : starts[t + 1]]``."""
     starts = np.zeros(n_trees + 1, np.int64)
+    named = np.zeros(n_trees, np.bool_)
+    for t in trees:
+        named[t] = True
     for i in range(members.shape[0]):
         for j in range(members.shape[1]):
-            starts[members[i, j] + 1] += 1
+            if named[members[i, j]]:
+                starts[members[i, j] + 1] += 1
     for t in range(n_trees):
         starts[t + 1] += starts[t]
-    rows = np.empty(members.size, np.int64)
+    rows = np.empty(starts[n_trees], np.int64)
     fill = starts[:-1].copy()
     for i in range(members.shape[0]):
         for j in range(members.shape[1]):
             t = members[i, j]
-            rows[fill[t]] = i
-            fill[t] += 1
+            if named[t]:
+                rows[fill[t]] = i
+                fill[t] += 1
     return starts, rows
+
+
+@_compiled
+def kept_rows(table: Any, gone: Any) -> Any:
+    """The rows of a table that are not marked."""
+    kept = np.empty((table.shape[0] - gone.sum(), table.shape[1]), table.dtype)
+    k = 0
+    for i in range(table.shape[0]):
+        if gone[i] == 0:
+            kept[k] = table[i]
+            k += 1
+    return kept
 
 
 @_compiled

@@ -39,7 +39,10 @@ def keys_of(X: Any, groups: Any, n: int) -> Keys:
         what = "groups"
         if isinstance(groups, str | bytes) or not np.iterable(groups):
             raise HoldfastError(f"groups must be one key per training row, got {groups!r}")
-        keys = groups.to_numpy() if hasattr(groups, "to_numpy") else _one_dimension(list(groups))
+        if hasattr(groups, "to_numpy"):
+            keys = groups.to_numpy()
+        else:
+            keys = groups if isinstance(groups, np.ndarray) else _one_dimension(list(groups))
         if keys.ndim != 1 or len(keys) != n:
             seen = len(keys) if keys.ndim == 1 else f"a table of shape {keys.shape}"
             raise HoldfastError(
