@@ -262,14 +262,16 @@ def test_a_tree_is_what_it_says_of_its_rows(rng):
     X, y = table(rng, 80, kind="number")
     one = forest("number", n_estimators=1, trees_per_row=1, max_features=None).fit(X, y)
     np.testing.assert_allclose(one.predict(X), y, rtol=0, atol=5 * 2.0**-32)
-    stump = forest("number", n_estimators=1, trees_per_row=1, max_features=None, min_samples_leaf=30)
+    stump = forest(
+        "number", n_estimators=1, trees_per_row=1, max_features=None, min_samples_leaf=30
+    )
     stump.fit(X, y)
+    sides = [X[:, j] <= t for j in range(4) for t in X[:, j]]
     best = min(
-        (np.var(y[X[:, j] <= t]) * (X[:, j] <= t).sum() + np.var(y[X[:, j] > t]) * (X[:, j] > t).sum(), t)
-        for j in range(4)
-        for t in X[:, j]
-        if 30 <= (X[:, j] <= t).sum() <= 50
-    )[0]  # fmt: skip
+        np.square(y - np.where(side, y[side].mean(), y[~side].mean())).sum()
+        for side in sides
+        if 30 <= side.sum() <= 50
+    )
     assert np.square(stump.predict(X) - y).sum() == pytest.approx(best, rel=1e-6)
 
 
@@ -357,7 +359,12 @@ def test_bad_tables(rng):
         forest().fit(X, np.ones(60))
     with pytest.raises(ValueError, match="3 classes"):
         forest().fit(X, np.arange(60) % 3)
-    for low, high, said in [(None, 3, "needs low and high"), (3, 3, "low must be below"), (0, np.inf, "high must be")]:  # fmt: skip
+    ranges = [
+        (None, 3, "needs low and high"),
+        (3, 3, "low must be below"),
+        (0, np.inf, "high must be"),
+    ]
+    for low, high, said in ranges:
         with pytest.raises(hf.HoldfastError, match=said):
             hf.ForgettingForestRegressor(low, high, 12, 4).fit(X, y)
 
@@ -365,7 +372,13 @@ def test_bad_tables(rng):
 def test_bad_deletions(rng):
     X, y = table(rng)
     full = forest().fit(X, y)
-    for rows, said in [([60], "no training row 60"), ([-1], "no training row -1"), ([0.5], "positions"), ("ann", "positions")]:  # fmt: skip
+    wrong = [
+        ([60], "no training row 60"),
+        ([-1], "no training row -1"),
+        ([0.5], "positions"),
+        ("ann", "positions"),
+    ]
+    for rows, said in wrong:
         with pytest.raises(hf.HoldfastError, match=said):
             full.without(rows)
         with pytest.raises(hf.HoldfastError, match=said):

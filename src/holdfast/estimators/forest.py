@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -65,9 +65,7 @@ class _ForgettingForest(BaseEstimator):
         self.labels_ = labels
         self.keys_ = keys
         self.grouped_ = groups is not None
-        self.membership_ = forest_loops.trees_of(
-            key_bits, self.n_estimators, self.trees_per_row
-        )
+        self.membership_ = forest_loops.trees_of(key_bits, self.n_estimators, self.trees_per_row)
         pieces = _in_threads(
             lambda trees: self._grown(trees, np.zeros(n, np.int64), again=False),
             _blocks(self.n_estimators, cores()),
@@ -103,10 +101,10 @@ class _ForgettingForest(BaseEstimator):
             return d
         if isinstance(wanted, str) and wanted == "sqrt":
             return max(1, int(np.sqrt(d)))
-        if isinstance(wanted, Integral) and not isinstance(wanted, bool) and wanted >= 1:
+        if isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and wanted >= 1:
             return min(int(wanted), d)
-        if isinstance(wanted, Real) and not isinstance(wanted, Integral) and 0 < wanted <= 1:
-            return max(1, int(float(wanted) * d))
+        if isinstance(wanted, float | np.floating) and 0 < wanted <= 1:
+            return max(1, int(wanted * d))
         raise HoldfastError(
             'max_features must be "sqrt", a whole number from 1, a share above 0 and up to 1.0, '
             f"or None for all, got {wanted!r}"
@@ -213,7 +211,9 @@ class _ForgettingForest(BaseEstimator):
         for name in ("classes_", "n_features_in_", "feature_names_in_", "grouped_"):
             if hasattr(self, name):
                 setattr(rest, name, getattr(self, name))
-        trees = np.unique(self.membership_[gone_rows]).astype(np.int64)
+        touched = np.zeros(self.n_parts_, np.bool_)
+        touched[self.membership_[gone_rows]] = True
+        trees = np.flatnonzero(touched)
         sizes, *grown = self._grown(trees, gone, again=True)
         rest._splice(self, trees, sizes, grown)
         rest.X_fit_ = forest_loops.kept_rows(self.X_fit_, gone)

@@ -42,7 +42,7 @@ def mixed(state: Any) -> Any:
 
 
 @_compiled
-def _below(state: Any, draw: int, bound: int) -> int:
+def _below(state: Any, draw: int, bound: int) -> Any:
     """The draw numbered ``draw`` at ``state``: a whole number from 0 to ``bound − 1``."""
     bits = mixed(state + (_DRAWS + np.uint64(draw)) * _GOLDEN) >> _N32
     return np.int64((bits * np.uint64(bound)) >> _N32)
@@ -224,7 +224,7 @@ def _grow(
     """
     old_feature, old_threshold, old_size, old_count, old_total = old
     feature, threshold, size, count, total = new
-    d, n = cells.shape
+    d = cells.shape[0]
     order = rows.copy()
     spare = np.empty_like(order)
     features = np.empty(d, np.int64)

@@ -51,8 +51,8 @@ def keys_of(X: Any, groups: Any, n: int) -> Keys:
     missing = np.flatnonzero(pd.isna(keys))
     if missing.size:
         raise HoldfastError(
-            f"{what} has no key for {missing.size} of {n} rows, the first at position {missing[0]}: "
-            "whose row it is must be known for every row"
+            f"{what} has no key for {missing.size} of {n} rows, the first at position "
+            f"{missing[0]}: whose row it is must be known for every row"
         )
     return plain(keys)
 
@@ -74,7 +74,7 @@ def plain(keys: Keys) -> Keys:
         if any(key.endswith("\0") for key in keys):  # numpy's fixed width would drop it
             return keys.astype(object)
         return np.array([str(key) for key in keys])
-    if kinds and all(issubclass(k, Integral) and k is not bool for k in kinds):
+    if kinds and all(issubclass(k, Integral) and not issubclass(k, bool) for k in kinds):
         try:
             return np.array([int(key) for key in keys], dtype=np.int64)
         except OverflowError:
