@@ -28,7 +28,7 @@ TABLES = (
     ("diabetes", "classification"),
     ("breast-cancer", "classification"),
 )
-PER_ROW = (5, 10, 25)
+PER_ROW = (5, 8, 10, 25)
 SPLITS = 3
 TREES = 500
 
