@@ -63,6 +63,7 @@ class _ForgettingForest(BaseEstimator):
         self._check_size(n, keys)
         self.X_fit_ = np.ascontiguousarray(X_checked)
         self.labels_ = labels
+        self.fitted_with_ = self.get_params(deep=False)
         self.keys_ = keys
         self.grouped_ = groups is not None
         self.membership_ = forest_loops.trees_of(key_bits, self.n_estimators, self.trees_per_row)
@@ -166,8 +167,19 @@ class _ForgettingForest(BaseEstimator):
         """
         return self._parts(self._queries(X))
 
-    def _queries(self, X: Any) -> Array:
+    def _check_fitted(self) -> None:
+        """Fitted, and as it is set now: other settings would be another forest's."""
         check_is_fitted(self)
+        now = self.get_params(deep=False)
+        changed = [name for name, was in self.fitted_with_.items() if now[name] != was]
+        if changed:
+            raise HoldfastError(
+                f"{changed[0]} was {self.fitted_with_[changed[0]]!r} when the forest was fitted and "
+                f"is {now[changed[0]]!r} now: fit it again"
+            )
+
+    def _queries(self, X: Any) -> Array:
+        self._check_fitted()
         return np.ascontiguousarray(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _parts(self, Q: Array) -> Array:
@@ -199,7 +211,7 @@ class _ForgettingForest(BaseEstimator):
         rows : whole numbers
             Positions of training rows, from 0. Whoever has several rows is gone when all are named.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         gone = self._positions(rows)
         kept = gone == 0
         if kept.all():
@@ -208,6 +220,7 @@ class _ForgettingForest(BaseEstimator):
             gone_rows = np.flatnonzero(gone)
             self._refuse_if_too_little_is_left(gone_rows, kept)
         rest = type(self)(**self.get_params(deep=False))
+        rest.fitted_with_ = dict(self.fitted_with_)
         for name in ("classes_", "n_features_in_", "feature_names_in_", "grouped_"):
             if hasattr(self, name):
                 setattr(rest, name, getattr(self, name))
@@ -363,6 +376,8 @@ class ForgettingForestClassifier(ClassifierMixin, _ForgettingForest):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
+    fitted_with_ : dict
+        The parameters at the time of the fit.
     keys_ : ndarray of shape (n,)
         Whose row each is: ``groups``, else the frame's index, else the position.
     membership_ : ndarray of shape (n, trees_per_row)
@@ -394,7 +409,7 @@ class ForgettingForestClassifier(ClassifierMixin, _ForgettingForest):
         Parameters
         ----------
         X : table of shape (n, d)
-            Numbers; the index of a frame names the rows.
+            Numbers. Rows that share a value of a frame's index are in the same trees.
         y : array of shape (n,)
             Two classes.
         groups : array of shape (n,), optional
@@ -506,7 +521,7 @@ class ForgettingForestRegressor(RegressorMixin, _ForgettingForest):
         Parameters
         ----------
         X : table of shape (n, d)
-            Numbers; the index of a frame names the rows.
+            Numbers. Rows that share a value of a frame's index are in the same trees.
         y : array of shape (n,)
             Numbers from ``low`` to ``high``.
         groups : array of shape (n,), optional
