@@ -435,9 +435,9 @@ class ForgettingForestClassifier(ClassifierMixin, _ForgettingForest):
         return np.array([0.0, 1.0, 0.0, 1.0, 0.5])
 
     def _refuse_if_too_little_is_left(self, gone: Any, kept: Any) -> None:
-        left = np.unique(self.labels_[kept])
-        if len(left) < 2:
-            what = f"class {self.classes_.tolist()[left[0]]!r} only" if len(left) else "nothing"
+        left = self.labels_[kept]
+        if left.size == 0 or left.min() == left.max():
+            what = f"class {self.classes_.tolist()[left[0]]!r} only" if left.size else "nothing"
             raise SingularDeletionError(f"without these rows, there is {what}", gone)
         super()._refuse_if_too_little_is_left(gone, kept)
 
