@@ -9,6 +9,8 @@ NAMES = [
     "Actionability",
     "Audit",
     "Feature",
+    "ForgettingForestClassifier",
+    "ForgettingForestRegressor",
     "Hardening",
     "Impact",
     "Link",

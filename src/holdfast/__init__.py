@@ -25,6 +25,10 @@ if TYPE_CHECKING:
         SingularDeletionError,
         UnsupportedModelError,
     )
+    from holdfast.estimators.forest import (
+        ForgettingForestClassifier,
+        ForgettingForestRegressor,
+    )
     from holdfast.estimators.lssvm import LSSVMClassifier
     from holdfast.estimators.ntk import NTKRegressor
     from holdfast.estimators.nystroem import NystroemNTK
@@ -73,6 +77,8 @@ _HOME = {
     "action_instability": "holdfast.instability",
     "invalidation_rate": "holdfast.instability",
     "outcome_instability": "holdfast.instability",
+    "ForgettingForestClassifier": "holdfast.estimators.forest",
+    "ForgettingForestRegressor": "holdfast.estimators.forest",
     "LSSVMClassifier": "holdfast.estimators.lssvm",
     "NTKRegressor": "holdfast.estimators.ntk",
     "ShardedClassifier": "holdfast.estimators.sharded",
@@ -108,6 +114,8 @@ __all__ = [
     "DriftWarning",
     "ErasableModel",
     "Feature",
+    "ForgettingForestClassifier",
+    "ForgettingForestRegressor",
     "Hardening",
     "HoldfastError",
     "Impact",
