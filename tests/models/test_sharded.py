@@ -354,11 +354,11 @@ class NoProbabilities(ClassifierMixin, BaseEstimator):
         (lambda X, y: hf.ShardedClassifier(GaussianNB(), 3).fit(X, 0 * y), "one class only"),
         (
             lambda X, y: hf.ShardedClassifier(GaussianNB(), 3).fit(X, y, groups=[None] * 60),
-            "row 0 has no group",
+            "no key for 60 of 60 rows",
         ),
         (
             lambda X, y: hf.ShardedClassifier(GaussianNB(), 3).fit(X, y, groups=[1, 2]),
-            "each of the 60 rows, got 2",
+            "60 rows, got 2",
         ),
         (lambda X, y: hf.ShardedClassifier(GaussianNB(), 3).fit(X, y[:5]), "60 rows and y has 5"),
         (lambda X, y: hf.ShardedRegressor(Ridge(), 3).fit(X, y), "low and high"),

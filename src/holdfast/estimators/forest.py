@@ -156,8 +156,8 @@ class _ForgettingForest(BaseEstimator):
         _, _, low, high, _ = self._scale()
         return float(low), float(high)
 
-    def parts(self, X: Any) -> Array:
-        """What every tree says of every query.
+    def parts(self, X: Any, some: Any = None) -> Array:
+        """What every tree says of every query, or ``some`` of them.
 
         Returns
         -------
@@ -165,7 +165,42 @@ class _ForgettingForest(BaseEstimator):
             For a classifier the share of ``classes_[1]``, for a regressor the prediction; the
             forest's own is their mean.
         """
-        return self._parts(self._queries(X))
+        said = self._parts(self._queries(X))
+        return said if some is None else said[:, some]
+
+    def refitted_on(
+        self, rows: Any, X: Any, y: Any, sample_weight: Any = None, unchanged: bool = True
+    ) -> Self:
+        """The same forest on some of its rows, each as often as named, everybody in their trees.
+
+        Parameters
+        ----------
+        rows : positions of training rows
+        X, y : of those rows
+        sample_weight : must be None
+        unchanged : bool
+            Whether the features are those of the fit: then it forgets the other rows.
+        """
+        self._check_fitted()
+        if sample_weight is not None:
+            raise HoldfastError("a forest that forgets takes no sample weights")
+        rows = np.asarray(rows, dtype=np.intp)
+        if unchanged and rows.size and np.all(np.diff(rows) > 0):
+            return self.without(np.setdiff1d(np.arange(len(self.X_fit_)), rows))
+        fresh = type(self)(**self.get_params(deep=False))
+        return fresh.fit(X, y, groups=self.keys_[rows])
+
+    def unlike(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """1 if a table is not the one it was fitted on, else 0."""
+        if sample_weight is not None:
+            return 1.0
+        fresh = self._queries(X)
+        same = np.array_equal(fresh, self.X_fit_) and np.array_equal(self._coded(y), self.labels_)
+        return 0.0 if same else 1.0
+
+    def _coded(self, y: Any) -> Whole:
+        """Labels as whole numbers."""
+        raise NotImplementedError
 
     def _check_fitted(self) -> None:
         """Fitted, and as it is set now: other settings would be another forest's."""
@@ -174,8 +209,8 @@ class _ForgettingForest(BaseEstimator):
         changed = [name for name, was in self.fitted_with_.items() if now[name] != was]
         if changed:
             raise HoldfastError(
-                f"{changed[0]} was {self.fitted_with_[changed[0]]!r} when the forest was fitted and "
-                f"is {now[changed[0]]!r} now: fit it again"
+                f"{changed[0]} was {self.fitted_with_[changed[0]]!r} when the forest was fitted "
+                f"and is {now[changed[0]]!r} now: fit it again"
             )
 
     def _queries(self, X: Any) -> Array:
@@ -200,7 +235,7 @@ class _ForgettingForest(BaseEstimator):
         means = [self._parts(Q[j : j + step]).mean(axis=1) for j in range(0, len(Q), step)]
         return np.concatenate(means)
 
-    def without(self, rows: Any) -> Self:
+    def without(self, rows: Any, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """The forest fitted without these training rows, bit for bit; this one stays as it is.
 
         Only trees that had one of the rows are touched, and of these only the way from the root to
@@ -210,6 +245,8 @@ class _ForgettingForest(BaseEstimator):
         ----------
         rows : whole numbers
             Positions of training rows, from 0. Whoever has several rows is gone when all are named.
+        X, y, sample_weight
+            Not looked at: the forest holds its training rows.
         """
         self._check_fitted()
         gone = self._positions(rows)
@@ -291,7 +328,42 @@ class _ForgettingForest(BaseEstimator):
         -------
         ndarray of shape (q, n)
         """
+        return self._single(self._queries(X), rows, bounds=False)[0]
+
+    def single_falls(
+        self, X: Any, rows: Iterable[int] | None = None, up: bool = True
+    ) -> tuple[Array, Array, Array]:
+        """The same, and what bounds several rows together.
+
+        ``up`` says whether a larger output is better; if not, everything is about its rise.
+
+        Returns
+        -------
+        single_effects : (q, n)
+        most : (q, T)
+            By how much each tree falls at most without any one of these rows.
+        shared : (q, n)
+            Like ``single_effects``, with the larger of a tree's fall and half of all it says above
+            its least in every tree that has the row.
+        """
         Q = self._queries(X)
+        singles, most, beyond = self._single(Q, rows, bounds=True, up=up)
+        low, high = self.part_range_
+        said = self._parts(Q)
+        above = (said - low if up else high - said) / (2.0 * self.n_parts_)
+        wanted = np.arange(len(self.X_fit_)) if rows is None else np.asarray(rows, dtype=np.intp)
+        for place, row in enumerate(wanted.tolist()):
+            beyond[:, place] += above[:, self._trees_of(row)].sum(axis=1)
+        return singles if up else -singles, most, beyond
+
+    def _trees_of(self, row: int) -> Any:
+        """The trees of a row, or of all rows of its person."""
+        mine = np.flatnonzero(self.keys_ == self.keys_[row]) if self.grouped_ else [row]
+        return np.unique(self.membership_[mine])
+
+    def _single(
+        self, Q: Array, rows: Iterable[int] | None, bounds: bool, up: bool = True
+    ) -> tuple[Array, Array, Array]:
         n = len(self.X_fit_)
         if rows is None:
             wanted = np.arange(n)
@@ -307,21 +379,28 @@ class _ForgettingForest(BaseEstimator):
         unit[unit < 0] = len(asked)
         trees = np.arange(self.n_estimators)
         starts, tree_rows = forest_loops.rows_by_tree(self.membership_, trees, self.n_estimators)
-        states, nodes, scale = self._tree_states(), self._nodes(), self._scale()
+        states, nodes = self._tree_states(), self._nodes()
+        scale = np.append(self._scale(), 1.0 if up else -1.0)
         drops = np.zeros((len(asked), len(Q)))
+        beyond = np.zeros((len(asked) * bounds, len(Q)))
         candidates = self._candidates(self.X_fit_.shape[1])
 
-        def work(units: Whole) -> None:
+        def work(units: Whole) -> Array:
             first, last = units[0], units[-1] + 1
+            most = np.zeros((self.n_parts_ * bounds, len(Q)))
             forest_loops.effects(
                 first, last, self.X_fit_, self.labels_, unit, starts, tree_rows, states,
                 candidates, self.min_samples_leaf, self.tree_start_, nodes, Q, scale,
-                drops[first:last],
+                drops[first:last], most, beyond[first:last],
             )  # fmt: skip
+            return most
 
-        _in_threads(work, _blocks(len(asked), cores()))
+        found = _in_threads(work, _blocks(len(asked), cores()))
+        most = np.max(found, axis=0) if found else np.zeros((self.n_parts_ * bounds, len(Q)))
         identical = len(asked) == len(columns) and (columns == np.arange(len(columns))).all()
-        return (drops if identical else drops[columns]).T
+        if not identical:
+            drops, beyond = drops[columns], beyond[columns] if bounds else beyond
+        return drops.T, most.T, beyond.T
 
 
 def _no_nodes() -> tuple[Any, ...]:
@@ -431,6 +510,9 @@ class ForgettingForestClassifier(ClassifierMixin, _ForgettingForest):
         self.classes_ = classes
         return self._fit(X, checked, codes.astype(np.int64), groups)
 
+    def _coded(self, y: Any) -> Whole:
+        return (np.asarray(y) == self.classes_[1]).astype(np.int64)
+
     def _scale(self) -> Array:
         return np.array([0.0, 1.0, 0.0, 1.0, 0.5])
 
@@ -529,15 +611,18 @@ class ForgettingForestRegressor(RegressorMixin, _ForgettingForest):
         """
         checked, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
-        origin, step, low, high, _ = self._scale()
+        _, _, low, high, _ = self._scale()
         outside = np.flatnonzero((y < low) | (y > high))
         if outside.size:
             raise HoldfastError(
                 f"{outside.size} labels lie outside low = {low:g} to high = {high:g}, the first "
                 f"{y[outside[0]]:g} in row {outside[0]}: give a range that all labels can have"
             )
-        labels = np.rint((y - origin) / step).astype(np.int64)
-        return self._fit(X, checked, labels, groups)
+        return self._fit(X, checked, self._coded(y), groups)
+
+    def _coded(self, y: Any) -> Whole:
+        origin, step, *_ = self._scale()
+        return np.rint((np.asarray(y, dtype=np.float64) - origin) / step).astype(np.int64)
 
     def _scale(self) -> Array:
         if self.low is None or self.high is None:

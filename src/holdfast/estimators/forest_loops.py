@@ -427,6 +427,25 @@ def _put(
 
 
 @_compiled
+def _note(
+    fall: float,
+    before: float,
+    scale: Array,
+    tree: int,
+    unit: int,
+    query: int,
+    most: Array,
+    beyond: Array,
+) -> None:
+    """Remember what a unit takes from a tree, for what several can do together."""
+    above = before - scale[2]
+    if scale[5] < 0:
+        fall, above = -fall, scale[3] - before
+    most[tree, query] = max(most[tree, query], fall)
+    beyond[unit, query] += max(fall - 0.5 * above, 0.0)
+
+
+@_compiled
 def effects(
     first: int,
     last: int,
@@ -443,15 +462,23 @@ def effects(
     Q: Array,
     scale: Array,
     out: Array,
+    most: Array,
+    beyond: Array,
 ) -> None:
     """How much deleting each of the units ``first … last − 1`` lowers the mean of all trees.
 
-    ``out`` (last − first, q) begins with zeros. A tree is walked once for all its units: at a node,
-    whoever would change its split has the branch grown again for the queries that come there, and
-    is done with; everybody else goes on to where their rows are, down to leaves, whose output is
-    known without them. Columns are sorted once per node.
+    ``out`` (last − first, q) begins with zeros, and so do ``most`` (T, q), the largest fall of each
+    tree by any of these units, and ``beyond`` (last − first, q), by how much falls of single trees
+    exceed half of all the tree says above its least; both are skipped where they are empty. The
+    sixth number of ``scale`` is 1, or −1 where rises are meant in place of falls.
+
+    A tree is walked once for all its units: at a node, whoever would change its split has the
+    branch grown again for the queries that come there, and is done with; everybody else goes on to
+    where their rows are, down to leaves, whose output is known without them. Columns are sorted
+    once per node.
     """
     d, q = X.shape[1], Q.shape[0]
+    bounds = most.size > 0
     features = np.empty(d, np.int64)
     known = np.zeros(1, np.int64)
     before = np.empty(q)
@@ -518,7 +545,10 @@ def effects(
                 if f < 0 or f_then < 0:
                     after = output(alone_count, alone_total, scale)
                     for j in waits_for[q_lo:q_hi]:
-                        drops[j] += before[j] - after
+                        fall = before[j] - after
+                        drops[j] += fall
+                        if bounds:
+                            _note(fall, before[j], scale, tree, gone - first, j, most, beyond)
                 else:
                     _grow(
                         cells, own_labels, here, own_unit, gone, state, candidates, least,
@@ -526,7 +556,10 @@ def effects(
                     )  # fmt: skip
                     for j in waits_for[q_lo:q_hi]:
                         leaf = _leaf(Q[j], new[0], new[1], new[2], 0)
-                        drops[j] += before[j] - output(new[3][leaf], new[4][leaf], scale)
+                        fall = before[j] - output(new[3][leaf], new[4][leaf], scale)
+                        drops[j] += fall
+                        if bounds:
+                            _note(fall, before[j], scale, tree, gone - first, j, most, beyond)
                 for other in here[k:]:
                     if own_unit[other] == gone:
                         settled[other] = True
@@ -543,3 +576,5 @@ def effects(
     for i in range(out.shape[0]):
         for j in range(q):
             out[i, j] /= tree_start.size - 1
+            if bounds:
+                beyond[i, j] /= tree_start.size - 1

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from holdfast.algebra.rows import as_text
 from holdfast.errors import HoldfastError
 
 Keys = npt.NDArray[Any]
@@ -102,16 +103,13 @@ def key_states(keys: Iterable[Any], seed: int) -> npt.NDArray[np.uint64]:
 
 
 def _text(key: Any) -> str:
-    """A key in words that are the same everywhere; 5 and 5.0 are one person, "5" is another."""
+    """A key in words that are the same everywhere; 5, 5.0 and "5" are one person, as ids are."""
     if isinstance(key, str):
         return f"t{key}"
     if isinstance(key, bool | np.bool_):
         return f"b{bool(key)}"
-    if isinstance(key, Integral):
-        return f"i{int(key)}"
-    if isinstance(key, Real):
-        number = float(key)
-        return f"i{int(number)}" if number.is_integer() else f"f{number!r}"
+    if isinstance(key, Integral | Real):
+        return f"t{as_text(key)}"
     if isinstance(key, np.datetime64 | datetime.datetime):
         return f"d{pd.Timestamp(key).isoformat()}"
     if isinstance(key, datetime.date):

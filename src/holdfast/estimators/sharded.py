@@ -34,7 +34,7 @@ from sklearn.utils.validation import (
 from holdfast.algebra.rows import Array, Positions, take
 from holdfast.algebra.threads import one_thread
 from holdfast.errors import HoldfastError
-from holdfast.estimators.keys import drawn, hashed, keys_of
+from holdfast.estimators.keyed import key_states, keys_of
 
 #: what an empty shard of a classifier answers
 _NOBODY = 0.5
@@ -57,16 +57,18 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
             raise HoldfastError(f"X has {n} rows and y has {_num_samples(y)} labels")
         if not isinstance(self.shards, int | np.integer) or self.shards < 1:
             raise HoldfastError(f"shards must be a whole number from 1, got {self.shards!r}")
-        keys = keys_of(X, groups)
-        if len(set(keys)) < self.shards:
+        keys = keys_of(X, groups, n)
+        people = len(pd.unique(keys))
+        if people < self.shards:
             raise HoldfastError(
-                f"{len(set(keys))} people or rows (n_samples={n}) cannot fill {self.shards} "
+                f"{people} people or rows (n_samples={n}) cannot fill {self.shards} "
                 "shards: ask for fewer shards"
             )
         drawn_here = not isinstance(self.random_state, int | np.integer)
         seed = check_random_state(self.random_state).randint(2**31) if drawn_here else None
         self.seed_ = int(self.random_state if seed is None else seed)
-        self.shard_of_ = drawn(keys, self.seed_, int(self.shards))
+        states = key_states(keys, self.seed_)
+        self.shard_of_ = (states % np.uint64(self.shards)).astype(np.intp)
         return self._fit_shards(X, y, sample_weight, range(int(self.shards)), {})
 
     def _fit_shards(
@@ -107,7 +109,9 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
             for name, value in fresh.get_params().items()
             if name.split("__")[-1] == "random_state" and value is None
         ]
-        fresh.set_params(**dict.fromkeys(free, hashed(self.seed_, "shard", shard) % 2**31))
+        if free:
+            own = int(key_states([("shard", shard)], self.seed_)[0] % np.uint64(2**31))
+            fresh.set_params(**dict.fromkeys(free, own))
         return fresh.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
 
     @abstractmethod

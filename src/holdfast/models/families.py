@@ -20,6 +20,7 @@ from sklearn.linear_model import (
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from holdfast.errors import UnsupportedModelError
+from holdfast.estimators.forest import ForgettingForestClassifier, ForgettingForestRegressor
 from holdfast.estimators.from_statsmodels import StatsmodelsRegressor
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
@@ -60,6 +61,7 @@ FAMILIES: list[Family] = [
     Family((MLPClassifier, MLPRegressor), NetworkCore, network.unsupported),
     Family((WideReLURegressor,), WideCore),
     Family((ShardedClassifier, ShardedRegressor), PartsCore, raw=True),
+    Family((ForgettingForestClassifier, ForgettingForestRegressor), PartsCore, raw=True),
 ]
 
 

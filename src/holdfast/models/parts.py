@@ -21,6 +21,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from joblib import Parallel, delayed
 from joblib import hash as content
 from scipy.special import expit
@@ -32,6 +33,7 @@ from holdfast.algebra.reweighting import Reweighted
 from holdfast.algebra.rows import Array, Positions, listed, take
 from holdfast.algebra.table import Additive
 from holdfast.algebra.threads import cores, one_thread
+from holdfast.algebra.units import Units
 from holdfast.errors import DataMismatchError, HoldfastError, UnsupportedModelError
 from holdfast.models.core import Capabilities, Training
 from holdfast.models.refit import CLIP, RefitCore
@@ -112,10 +114,19 @@ class PartsCore(RefitCore):
             form="parts",
         )
 
-    @property
-    def quick(self) -> bool:
-        """Whether what every row does alone is known in next to no time."""
-        return hasattr(self.mean, "single_effects")
+    def quick(self, units: Units) -> bool:
+        """Whether what every unit does alone is known in next to no time.
+
+        Of a forest, where one unit is what it deletes as one: a row, or a person by its keys.
+        """
+        if not hasattr(self.mean, "single_falls") or self._front is not None:
+            return False
+        if not self.mean.grouped_:
+            return bool(units.single)
+        owners = pd.factorize(np.asarray(self.mean.keys_))[0][units.order]
+        numbers = np.repeat(np.arange(len(units)), units.sizes)
+        pairs = set(zip(owners.tolist(), numbers.tolist(), strict=True))
+        return len(pairs) == len(units) == len(set(owners.tolist()))
 
     # scores -----------------------------------------------------------------------------------
 
@@ -233,13 +244,19 @@ class PartsCore(RefitCore):
         self,
         X: Any,
         units: Sequence[Positions],
+        quick: bool = False,
         until: float = math.inf,
         tell: Callable[[int, int], None] = lambda done, total: None,
     ) -> Falls:
         """What every unit does alone: refits of the parts that have it, on all cores.
 
-        ``until``: by :func:`time.monotonic`; units that are not done by then are left out.
+        ``quick``: the parts know it themselves. ``until``: by :func:`time.monotonic`; units that
+        are not done by then are left out.
         """
+        if quick:
+            first = [int(rows[0]) for rows in units]
+            mean, most, shared = self.mean.single_falls(X, first, up=not self._flip)
+            return Falls(mean, most, shared)
         base, done = self.known_outputs(X), 0
         falls = np.empty((len(base), len(units)))
         most = np.zeros(base.shape)

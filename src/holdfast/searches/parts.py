@@ -30,6 +30,8 @@ from holdfast.searches.surrogate import stand_in
 
 #: candidates looked at one by one, each at the cost of fitting the parts that have it
 LOOKED_AT = 1_000
+#: entries of the table of what they do, where that is known at no such cost
+ENTRIES = 50_000_000
 #: and in a first answer
 QUICK = 100
 #: leaders of a sweep that share a part with the set, fitted again together with it
@@ -68,11 +70,12 @@ def alone(
     memory = model.rows.memory
     if key not in memory:
         core: Any = model.form("parts")
+        quick = len(points) * len(units) <= ENTRIES and core.quick(units)
         chosen = np.zeros(0, dtype=np.intp)
-        if core.quick or time.monotonic() < until:
-            chosen = _promising(model, promises, units, most)
+        if quick or time.monotonic() < until:
+            chosen = _promising(model, promises, units, len(units) if quick else most)
         sets = [units.rows([u]) for u in chosen.tolist()]
-        falls = core.falls(model.features(points), sets, until, tell)
+        falls = core.falls(model.features(points), sets, quick, until, tell)
         chosen = chosen[: falls.mean.shape[1]]
         everybody = len(chosen) == int(_can_go(units).sum())
         found = Alone(chosen, falls, everybody)
@@ -90,8 +93,7 @@ def _can_go(units: Units) -> Mask:
 def _promising(model: ErasableModel, promises: Promises, units: Units, most: int) -> Positions:
     """The candidates to look at: all, or those that do most in a stand-in for the model."""
     possible = _can_go(units)
-    core: Any = model.form("parts")
-    if possible.sum() <= most or core.quick:
+    if possible.sum() <= most:
         return np.flatnonzero(possible)
     attack = stand_in(model, promises, units, "kernel", None)
     ranked = attack.sweep([], max(float(np.median(attack.margins)), 1e-12)).ranked()
