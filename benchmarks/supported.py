@@ -126,6 +126,12 @@ EXAMPLES: dict[str, Example] = {
     "network classes": Example(_network(MLPClassifier), "classes"),
     "network": Example(_network(MLPRegressor), "numbers"),
     "wide network": Example(hf.WideReLURegressor(n_units=60, beta=1.0), "numbers"),
+    "shards": Example(hf.ShardedClassifier(LogisticRegression(), 20), "classes", "of anything"),
+    "shards of numbers": Example(
+        hf.ShardedRegressor(LinearRegression(), 20, -6, 6), "numbers", "of anything"
+    ),
+    "forest": Example(hf.ForgettingForestClassifier(100), "classes"),
+    "forest of numbers": Example(hf.ForgettingForestRegressor(-6, 6, 100), "numbers"),
 }
 
 
@@ -183,6 +189,15 @@ def measured(name: str, n: int = 2000) -> Measured:
             model = hf.erasable(KEPT[type(example.estimator)](model.estimator).fit(X, y), X, y)
         if not model.can.predicts:
             return Measured(np.nan, np.nan, np.nan, **about)
+        if model.can.form == "parts":  # what parts do alone is what refits say
+            sets = [rng.choice(n, size, replace=False) for size in (1, 1, 10, 10)]
+            Q = rng.normal(size=(50, 5))
+            drops = [model.scores(Q) - model.without(s).scores(Q) for s in sets]
+            deletions = model.deletions(Q)
+            off = max(
+                np.abs(deletions.effect(s) - d).max() for s, d in zip(sets, drops, strict=True)
+            )
+            return Measured(off, off, off, **about)
         Q = rng.normal(size=(50, 5))
         deletions: Any = model.deletions(Q, preprocessing="kept")
         rows = [np.array([row]) for row in rng.choice(n, 10, replace=False)]
@@ -208,13 +223,16 @@ def _about(model: Any) -> dict[str, Any]:
     how = (
         "exact"
         if can.exact
-        else {"newton": "a Newton step", "jackknife": "the jackknife"}.get(
+        else {
+            "newton": "a Newton step",
+            "jackknife": "the jackknife",
+            "parts": "refits of the parts that had the rows",
+        }.get(
             next(iter(can.predictions), ""), "refits only"
         )
     )
-    proofs = {"exact": "yes", "newton": "yes", None: "no"}
-    certified = proofs[can.certificate]
-    if can.uncertified:
+    certified = "no" if can.certificate is None else "yes"
+    if can.certificate is None and can.uncertified:
         certified += f": {can.uncertified}"
     notes = [] if reading is None or not reading.kinks else [reading.kinks]
     if can.chooses:

@@ -19,7 +19,7 @@ from joblib import hash as content
 
 from holdfast.algebra.rows import Array, Mask, Positions, TrainingRows
 from holdfast.algebra.sweeps import Sweep
-from holdfast.algebra.table import Table
+from holdfast.algebra.additive import KnownEffects
 from holdfast.algebra.units import Units
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
@@ -149,7 +149,7 @@ class PartsAttack(Watched):
             )
             rows = TrainingRows(len(self._alone.units))
             self._screen = AlgebraAttack(
-                Table(self._alone.falls.mean, rows),
+                KnownEffects(self._alone.falls.mean, rows),
                 self._room,
                 Units(rows, "row"),
                 self.objective,

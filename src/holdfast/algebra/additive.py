@@ -46,7 +46,7 @@ class Additive(Deletions):
         return np.asarray(at[:, None] == rows, dtype=float)
 
     def less(self, others: Deletions, weights: Array) -> Deletions:
-        return Table(self.effects - weights @ others.dense(), self.rows)
+        return KnownEffects(self.effects - weights @ others.dense(), self.rows)
 
     def tiles(self, order: Positions) -> Tiles:
         return Stored(np.ascontiguousarray(self.effects.T[order]))
@@ -65,7 +65,7 @@ class Additive(Deletions):
         raise UnsupportedModelError("there is no fit between having a row and not having it")
 
 
-class Table(Additive):
+class KnownEffects(Additive):
     """Such effects, given as a table (functionals, n)."""
 
     exact = False
