@@ -448,7 +448,8 @@ def effects(
 
     ``out`` (last − first, q) begins with zeros. A tree is walked once for all its units: at a node,
     whoever would change its split has the branch grown again for the queries that come there, and
-    is done with; everybody else goes on to where their rows are, down to leaves. Columns are sorted once per node.
+    is done with; everybody else goes on to where their rows are, down to leaves. Columns are sorted
+    once per node.
     """
     d, q = X.shape[1], Q.shape[0]
     features = np.empty(d, np.int64)
