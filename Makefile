@@ -53,6 +53,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/bench_models.py
 	$(BIN)/python benchmarks/bench_search.py
 	$(BIN)/python benchmarks/bench_smooth.py
+	$(BIN)/python benchmarks/bench_forest.py
 	$(BIN)/python benchmarks/bench_audit.py
 	$(BIN)/python -m pip install --quiet --no-deps dice-ml==0.12  # its dependencies bring CUDA
 	$(BIN)/python benchmarks/bench_recourse.py

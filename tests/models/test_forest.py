@@ -102,7 +102,7 @@ def test_without_is_bit_for_bit_the_fit_without(problem):
     assert same(full, pickle.loads(pickle.dumps(estimator)).fit(X, y, groups=groups))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(problem=problems())
 def test_single_effects_are_what_without_does(problem):
     X, y, groups, estimator, _ = problem
@@ -140,6 +140,22 @@ def test_larger_tables_forget_too(rng, kind):
         assert not moved[:, np.delete(np.arange(30), full.membership_[row])].any()
     some = full.single_effects(Q, rows=gone)
     np.testing.assert_array_equal(some, drops[:, gone])
+
+
+def test_a_leaf_can_split_once_a_row_is_gone():
+    """One row makes a feature vary, no split being allowed; without it the other has its turn."""
+    X = np.repeat([[0.0, 0.0], [0.0, 1.0]], 5, axis=0)
+    X[0, 0] = 1.0
+    y = X[:, 1].astype(int)
+    split_later = 0
+    for seed in range(8):
+        options = {"n_estimators": 1, "trees_per_row": 1, "max_features": 1, "min_samples_leaf": 2}
+        full = forest(random_state=seed, **options).fit(X, y)
+        rest = full.without([0])
+        moved = full.predict_proba(X)[:, 1] - rest.predict_proba(X)[:, 1]
+        np.testing.assert_allclose(full.single_effects(X)[:, 0], moved, rtol=0, atol=1e-15)
+        split_later += len(full.node_count_) == 1 < len(rest.node_count_)
+    assert 0 < split_later < 8
 
 
 def test_single_effects_with_groups_are_of_the_whole_person(rng):
@@ -186,6 +202,30 @@ def test_persons_are_in_the_trees_as_a_whole(rng):
     kept = np.delete(np.arange(60), gone)
     fresh = forest().fit(X[kept], y[kept], groups=[groups[i] for i in kept])
     assert same(full.without(gone), fresh)
+
+
+def test_the_number_of_threads_changes_nothing(rng, monkeypatch):
+    X, y = table(rng, 300)
+    Q = np.repeat(X, 20, axis=0)
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr("holdfast.estimators.forest.cores", lambda cores=cores: cores)
+        full = forest().fit(X, y)
+        found.append((full, full.parts(Q), full.single_effects(X[:9])))
+    assert same(found[0][0], found[1][0])
+    for one, other in zip(found[0][1:], found[1][1:], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("longest", ["a-longer-key", 17, "nul\0"])
+def test_keys_that_are_left_are_as_a_fit_without_has_them(rng, longest):
+    X, y = table(rng)
+    keys = [f"k{i}" for i in range(60)]
+    keys[5] = longest
+    full = forest().fit(X, y, groups=keys)
+    kept = np.delete(np.arange(60), 5)
+    fresh = forest().fit(X[kept], y[kept], groups=[keys[i] for i in kept])
+    assert same(full.without([5]), fresh)
 
 
 def test_draws_are_the_same_in_every_process_and_on_every_machine():

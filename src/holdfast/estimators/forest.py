@@ -19,7 +19,7 @@ from holdfast.algebra.threads import cores
 from holdfast.arguments import finite_number, whole_number
 from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.estimators import forest_loops
-from holdfast.estimators.keyed import key_states, keys_of, plain
+from holdfast.estimators.keyed import key_states, keys_of, some_of
 
 Whole = npt.NDArray[np.int64]
 
@@ -206,12 +206,12 @@ class _ForgettingForest(BaseEstimator):
         """Fitted, and as it is set now: other settings would be another forest's."""
         check_is_fitted(self)
         now = self.get_params(deep=False)
-        changed = [name for name, was in self.fitted_with_.items() if now[name] != was]
-        if changed:
-            raise HoldfastError(
-                f"{changed[0]} was {self.fitted_with_[changed[0]]!r} when the forest was fitted "
-                f"and is {now[changed[0]]!r} now: fit it again"
-            )
+        for name, was in self.fitted_with_.items():
+            if now[name] != was:
+                raise HoldfastError(
+                    f"{name} was {was!r} when the forest was fitted and is {now[name]!r} now: "
+                    "fit it again"
+                )
 
     def _queries(self, X: Any) -> Array:
         self._check_fitted()
@@ -251,10 +251,8 @@ class _ForgettingForest(BaseEstimator):
         self._check_fitted()
         gone = self._positions(rows)
         kept = gone == 0
-        if kept.all():
-            gone_rows = np.empty(0, np.intp)
-        else:
-            gone_rows = np.flatnonzero(gone)
+        gone_rows = np.flatnonzero(gone)
+        if gone_rows.size:
             self._refuse_if_too_little_is_left(gone_rows, kept)
         rest = type(self)(**self.get_params(deep=False))
         rest.fitted_with_ = dict(self.fitted_with_)
@@ -269,10 +267,7 @@ class _ForgettingForest(BaseEstimator):
         rest.X_fit_ = forest_loops.kept_rows(self.X_fit_, gone)
         rest.membership_ = forest_loops.kept_rows(self.membership_, gone)
         rest.labels_ = self.labels_[kept]
-        keys = self.keys_[kept]
-        # what is left may be all text or all numbers now, or shorter
-        settled = self.keys_.dtype.kind in "iu"
-        rest.keys_ = keys if settled or not gone_rows.size else plain(keys)
+        rest.keys_ = some_of(self.keys_, kept)
         return rest
 
     def _splice(self, old: Self, trees: Whole, sizes: Whole, grown: list[Any]) -> None:

@@ -474,8 +474,7 @@ def effects(
 
     A tree is walked once for all its units: at a node, whoever would change its split has the
     branch grown again for the queries that come there, and is done with; everybody else goes on to
-    where their rows are, down to leaves, whose output is known without them. Columns are sorted
-    once per node.
+    where their rows are, down to leaves. Columns are sorted once per node.
     """
     d, q = X.shape[1], Q.shape[0]
     bounds = most.size > 0
@@ -516,9 +515,8 @@ def effects(
             if q_lo == q_hi:
                 continue
             f = feature[v]
-            if f >= 0:
-                _permuted(state, features)
-                known[0] = 0
+            _permuted(state, features)
+            known[0] = 0
             going_on = 0
             here = order[lo:hi]
             for k in range(here.size):
@@ -527,23 +525,20 @@ def effects(
                     going_on += not settled[i]
                     continue
                 gone = own_unit[i]
-                alone_count, alone_total = count[v], total[v]
                 for other in here[k:]:
                     if own_unit[other] == gone:
                         looked_at[other] = v
-                        alone_count -= 1
-                        alone_total -= own_labels[other]
-                if f >= 0:
-                    f_then, t_then, _, _ = _best_split(
-                        cells, own_labels, here, own_unit, gone, features, candidates, least,
-                        values, orders, known,
-                    )  # fmt: skip
-                    if f_then == f and t_then == threshold[v]:
-                        going_on += 1
-                        continue
+                # a leaf is asked as well: a feature that is constant now makes room for another
+                f_then, t_then, count_then, total_then = _best_split(
+                    cells, own_labels, here, own_unit, gone, features, candidates, least,
+                    values, orders, known,
+                )  # fmt: skip
+                if f >= 0 and f_then == f and t_then == threshold[v]:
+                    going_on += 1
+                    continue
                 drops = out[gone - first]
-                if f < 0 or f_then < 0:
-                    after = output(alone_count, alone_total, scale)
+                if f_then < 0:
+                    after = output(count_then, total_then, scale)
                     for j in waits_for[q_lo:q_hi]:
                         fall = before[j] - after
                         drops[j] += fall

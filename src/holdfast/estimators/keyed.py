@@ -83,6 +83,17 @@ def plain(keys: Keys) -> Keys:
     return keys
 
 
+def some_of(keys: Keys, kept: Any) -> Keys:
+    """The keys kept, as ``plain`` has them: shorter, or all text, where others are gone."""
+    rest = keys[kept]
+    if kept.all() or keys.dtype.kind in "iu":
+        return rest
+    if keys.dtype.kind == "U":
+        longest = int(np.strings.str_len(rest).max(initial=1))
+        return rest.astype(f"U{longest}", copy=False)
+    return plain(rest)
+
+
 def key_states(keys: Iterable[Any], seed: int) -> npt.NDArray[np.uint64]:
     """64 bits for every key, drawn from the seed and the key's text alone.
 
