@@ -28,10 +28,10 @@ from scipy.special import expit
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
+from holdfast.algebra.additive import Additive
 from holdfast.algebra.deletions import Deletions
 from holdfast.algebra.reweighting import Reweighted
 from holdfast.algebra.rows import Array, Positions, listed, take
-from holdfast.algebra.additive import Additive
 from holdfast.algebra.threads import cores, one_thread
 from holdfast.algebra.units import Units
 from holdfast.errors import DataMismatchError, HoldfastError, UnsupportedModelError

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from joblib import hash as content
 
+from holdfast.algebra.additive import KnownEffects
 from holdfast.algebra.rows import Array, Mask, Positions, TrainingRows
 from holdfast.algebra.sweeps import Sweep
-from holdfast.algebra.additive import KnownEffects
 from holdfast.algebra.units import Units
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
