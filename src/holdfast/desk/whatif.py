@@ -148,7 +148,7 @@ def answered(source: Source, dossier: Dossier, question: WhatIf, rows: Any, coun
         people=count,
         rows=len(rows),
         promises=len(margins),
-        exact=bool(dossier.model.exact),
+        exact=dossier.model.exact or dossier.model.can.form == "parts",
         predicted=None if fallen is None else int(fallen.sum()),
         broken=[] if fallen is None else named(dossier, margins, after, fallen),
         bars=bars(margins, after),

@@ -253,6 +253,8 @@ class ErasableModel:
     @property
     def algebra(self) -> str:
         """How deletions are predicted, in a word or two: "exact", "newton/jackknife" …"""
+        if self.can.form == "parts":
+            return "exact, part by part"
         return "exact" if self.exact else "/".join(self.can.predictions) or "refit only"
 
     @property

@@ -44,7 +44,7 @@ class ModelPart(Part):
     """The model."""
 
     name: str
-    deletions: str = Field(description="exact, newton/jackknife, or refit only")
+    deletions: str = Field(description="exact, exact part by part, newton/jackknife, or refit only")
     parameters: dict[str, str]
     preprocessing: list[str]
     drift: Rounded | None = Field(
