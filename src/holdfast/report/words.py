@@ -33,8 +33,8 @@ def people(count: int, unit: str) -> str:
 
 #: parts of how something was proven, and what they mean
 _PLAINLY = {
-    "the few parts that know them": "the score is a mean of parts, few of which know anybody, so that "
-    "few erasures move few of them",
+    "the few parts that know them": "the score is a mean of parts, and few of them know anybody: a "
+    "few erasures move few parts",
     "exact, part by part": "worked out exactly, by fitting the few parts again that knew who goes",
     "rows": "for every choice of rows",
     "subjects (block form, weaker than rows)": "for every choice of people, all their rows at once",
