@@ -74,6 +74,9 @@ class Capabilities:
         Whether the score is linear in the features.
     rounding : float
         The relative error that rounding leaves in a score or an effect.
+    keeps : str
+        What a refit keeps though it remembers the erased rows, as a clause; empty: nothing, it is
+        a full refit. Said wherever numbers of the model are shown.
     """
 
     predictions: tuple[str, ...] = ()
@@ -88,6 +91,7 @@ class Capabilities:
     form: Literal["linear", "smooth", "kernel"] | None = None
     linear: bool = False
     rounding: float = 1e-11
+    keeps: str = ""
 
     @property
     def predicts(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from holdfast.algebra.rows import Array, TrainingRows
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.core import Capabilities, Core
+from holdfast.models.pipelines import seeds_of
 
 #: probabilities are kept this far from 0 and 1, so that log-odds stay finite (±13.8)
 CLIP = 1e-6
@@ -28,7 +29,11 @@ class RefitCore(Core):
     @property
     def can(self) -> Capabilities:
         return Capabilities(
-            why_not=self._reason, gradients=False, refit="training", draws=_draws(self.estimator)
+            why_not=self._reason,
+            gradients=False,
+            refit="training",
+            draws=bool(seeds_of(self.estimator)),
+            keeps=getattr(self.estimator, "keeps", ""),
         )
 
     def scores(self, X: Any) -> Array:
@@ -62,11 +67,6 @@ class RefitCore(Core):
             f"{type(self.estimator).__name__} gives neither probabilities nor decision values "
             "(a VotingClassifier does with voting='soft')"
         )
-
-
-def _draws(estimator: Any) -> bool:
-    """Whether something in it draws random numbers."""
-    return any(name.split("__")[-1] == "random_state" for name in estimator.get_params())
 
 
 def _flat(predictions: Array) -> Array:
