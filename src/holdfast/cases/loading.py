@@ -154,6 +154,8 @@ def load_case(
     tell("fitting the model", 0, 1)
     model = _model(settings, fitted, train, labels, rows, gone, remarks)
     tell("fitting the model", 1, 1)
+    if model.kept:
+        remarks.add(model.kept, shareable=True)
     if not model.can.predicts and model.can.gradients:  # a family with an algebra, but not here
         said = f"Effects of erasure are known by refitting only: {model.can.why_not}."
         remarks.add(said, shareable=True)
@@ -199,7 +201,13 @@ def _model(
         mine = Labels(labels.values[rows], labels.favourable, labels.classes, labels.indicator)
         fitted = fit_kind(str(settings.model), part.X, mine, settings.parameters, settings.seed)
         model, warning = erasable_and_warning(
-            fitted, part.X, mine.values, _values(part.subjects), None, mine.favourable
+            fitted,
+            part.X,
+            mine.values,
+            _values(part.subjects),
+            None,
+            mine.favourable,
+            settings.update,
         )
     else:
         try:
@@ -247,7 +255,7 @@ def _brought(
     def on(some: Any) -> tuple[ErasableModel, str | None]:
         part = train.take(some)
         return erasable_and_warning(
-            fitted, part.X, y[some], _values(part.subjects), None, favourable
+            fitted, part.X, y[some], _values(part.subjects), None, favourable, settings.update
         )
 
     if len(gone) == 0:

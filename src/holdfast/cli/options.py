@@ -87,7 +87,12 @@ Parameter = Annotated[
     option("--param", panel=MODEL, help="Parameter of the model, as NAME=VALUE. Repeatable."),
 ]
 ModelFile = Annotated[
-    Path | None, option("--model-file", panel=MODEL, help="Or a fitted model: a .skops file.")
+    Path | None,
+    option(
+        "--model-file",
+        panel=MODEL,
+        help="Or a fitted model: .skops, or what a boosting library saves: .txt, .json, .ubj, .cbm.",
+    ),
 ]
 AllowPickle = Annotated[
     bool | None,
@@ -103,6 +108,14 @@ Trust = Annotated[
         "--trust",
         panel=MODEL,
         help="A type of your own in a .skops file: its code may run. Repeatable.",
+    ),
+]
+Update = Annotated[
+    Literal["refit", "leaves", "bins"] | None,
+    option(
+        "--update",
+        panel=MODEL,
+        help="What erasing does to a boosting model: a refit; or leaves, bins, which keep something.",
     ),
 ]
 People = Annotated[
@@ -235,6 +248,7 @@ MODELS = {
     "model_file": ModelFile,
     "allow_pickle": AllowPickle,
     "trust": Trust,
+    "update": Update,
 }
 #: who needs recourse, and how it is found
 PEOPLE = {
@@ -262,6 +276,14 @@ AUDIT = {
     ],
     "search": Annotated[
         Searcher | None, option("--search", panel=WORK, help="How to look for them; best.")
+    ],
+    "max_refits": Annotated[
+        int | None,
+        option(
+            "--max-refits",
+            panel=WORK,
+            help="For models known by refitting only: refits the search may make.",
+        ),
     ],
     "unit": Annotated[
         Literal["row", "subject"] | None,

@@ -98,6 +98,35 @@ class Boosted:
             found.append(values)
         return start, found
 
+    def pulls(self, leaves: Leaves, y: Array, weights: Array, others: Leaves) -> Array:
+        """How far each row alone lifts the score of each other point, (others, n).
+
+        Through the leaves they share, everything else as it is: with ``D = Σ h + λ``, tree t loses
+        ``η (g_i + v h_i) / (D − h_i)`` of ``−v`` in row i's leaf when i goes. What that does to the
+        derivatives of later trees is left out.
+        """
+        if self.class_weight is not None:
+            weights = weights * compute_sample_weight(self.class_weight, y)
+        penalty = self.penalty(weights)
+        F = np.full(len(y), self.start(y, weights))
+        found = np.zeros((len(others), len(y)), dtype=np.float32)
+        for tree, size in enumerate(self.sizes):
+            at = leaves[:, tree]
+            p = expit(F) if self.logistic else F
+            g, h = (p - y) * weights, weights * (p * (1.0 - p) if self.logistic else 1.0)
+            G, D = np.bincount(at, g, size), np.bincount(at, h, size) + penalty
+            v = np.divide(-G, D, out=np.zeros(size), where=D > 0)
+            left = D[at] - h
+            alone = left <= 1e-9 * D[at]  # without it the leaf is empty, and gives nothing
+            lift = np.where(alone, v[at], -(g + v[at] * h) / np.where(alone, 1.0, left))
+            for leaf in np.unique(others[:, tree]):
+                rows = np.flatnonzero(at == leaf)
+                found[np.ix_(np.flatnonzero(others[:, tree] == leaf), rows)] += (
+                    self.rate * lift[rows]
+                )
+            F = F + self.rate * v[at]
+        return found
+
     def scored(self, leaves: Leaves, start: float, values: list[npt.NDArray[Any]]) -> Array:
         """The scores of rows in these leaves (n,)."""
         F = np.full(len(leaves), start, dtype=self.scores)

@@ -51,6 +51,19 @@ def under_policy(fitted: Any, X: Any, y: Any, sample_weight: Any, update: str) -
     return kept
 
 
+def trees_of(estimator: Any) -> tuple[Boosted, Any]:
+    """The trees behind a boosting model, a pipeline or a policy, and what they are shown of X.
+
+    Raises
+    ------
+    UnsupportedModelError
+        If there are none whose leaf values are known; the message says why.
+    """
+    whole = estimator.estimator if isinstance(estimator, _Policy) else estimator
+    last = whole.steps[-1][1] if isinstance(whole, Pipeline) else whole
+    return boosted(last), lambda X: _before(whole, X)
+
+
 def _before(fitted: Any, X: Any) -> Any:
     """What the last step sees."""
     if isinstance(fitted, Pipeline) and len(fitted.steps) > 1:
@@ -103,9 +116,9 @@ class _Policy(BaseEstimator):
         return library_scores(self._last, _before(self.estimator, X))
 
     @property
-    def shown_as(self) -> str:
-        """The name of the model itself."""
-        return type(self._last).__name__
+    def inside(self) -> Any:
+        """The boosting model itself."""
+        return self._last
 
     def decision_values(self, X: Any) -> Array:
         """Log-odds of the second class, or the prediction (n,)."""

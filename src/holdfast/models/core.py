@@ -74,6 +74,8 @@ class Capabilities:
         Whether the score is linear in the features.
     rounding : float
         The relative error that rounding leaves in a score or an effect.
+    leaves : bool
+        Whether ``leaf_pulls`` says what rows do to points through the leaves they share.
     keeps : str
         What a refit keeps though it remembers the erased rows, as a clause; empty: nothing, it is
         a full refit. Said wherever numbers of the model are shown.
@@ -91,6 +93,7 @@ class Capabilities:
     form: Literal["linear", "smooth", "kernel"] | None = None
     linear: bool = False
     rounding: float = 1e-11
+    leaves: bool = False
     keeps: str = ""
 
     @property

@@ -280,7 +280,12 @@ class ErasableModel:
     @property
     def name(self) -> str:
         """The class of the estimator, or of its last step."""
-        return str(getattr(self._final, "shown_as", type(self._final).__name__))
+        return type(self.inside).__name__
+
+    @property
+    def inside(self) -> Any:
+        """The estimator, or the last step of its pipeline; what a policy is about, not the policy."""
+        return getattr(self._final, "inside", self._final)
 
     @property
     def classes(self) -> list[Any] | None:
@@ -618,6 +623,19 @@ class ErasableModel:
             derivatives=lambda Q: inner.derivatives(z(Q)),
             exact=inner.exact,
         )
+
+    def leaf_pulls(self, Q: Any) -> Array:
+        """How far each training row alone lifts the score of each point, (q, n), by shared leaves.
+
+        For boosting models (``can.leaves``): the trees' structure kept, later trees left as they
+        are. An order of candidates to begin with, no prediction of what a refit does.
+        """
+        if not self.can.leaves:
+            raise self._refuse("leaves that are known")
+        weights = np.ones(self.rows.n) if self.sample_weight is None else self.sample_weight
+        core: Any = self.core
+        lifts: Array = core.leaf_pulls(self.queries(Q), self.queries(self.X, "X"), self.y, weights)
+        return lifts
 
     def leave_one_out_scores(self) -> Array:
         """Each training row's score by the model fitted without it, in closed form (n,).

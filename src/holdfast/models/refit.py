@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from holdfast.algebra.rows import Array, TrainingRows
 from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.estimators.policies import trees_of
 from holdfast.models.core import Capabilities, Core
 from holdfast.models.pipelines import seeds_of
 
@@ -33,6 +35,7 @@ class RefitCore(Core):
             gradients=False,
             refit="training",
             draws=bool(seeds_of(self.estimator)),
+            leaves=self._trees is not None,
             keeps=getattr(self.estimator, "keeps", ""),
         )
 
@@ -52,6 +55,21 @@ class RefitCore(Core):
                 "supported"
             )
         return scores
+
+    @cached_property
+    def _trees(self) -> Any:
+        """The trees and what they are shown, where it is known how their leaf values came about."""
+        try:
+            return trees_of(self.estimator)
+        except UnsupportedModelError:
+            return None
+
+    def leaf_pulls(self, Q: Any, X: Any, y: Array, weights: Array) -> Array:
+        """How far each training row alone lifts each point's score through shared leaves, (q, n)."""
+        trees, shown = self._trees
+        y = np.asarray(y if self.rows.classes is None else self.rows.classes, dtype=float)
+        lifts: Array = trees.pulls(trees.leaves(shown(X)), y, weights, trees.leaves(shown(Q)))
+        return self.sign * lifts
 
     def _scores(self, X: Any) -> Array:
         if self.rows.classes is None:
