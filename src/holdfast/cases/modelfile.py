@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.archives import check_array, check_arrays, checked_zip, member, refuse_if_larger
 from holdfast.cases.native import NATIVE, from_native
+from holdfast.cases.native.inside_skops import made_anew
 from holdfast.cases.remarks import Remarks
 from holdfast.cases.restored import check_restored
 from holdfast.cases.trust import named_in, nodes_of, refused
@@ -137,6 +138,8 @@ def _checked(packed: bytes, what: str) -> tuple[Any, bytes]:
             if node["__loader__"] == "SparseMatrixNode":
                 inner = check_arrays(files[name], f"{name!r} in {what}")
             unpacked += inner  # every use is a copy
+        for node in nodes_of(schema):
+            made_anew(node, files, what)
     refuse_if_larger(what, len(packed), unpacked)
     made = BytesIO()
     with zipfile.ZipFile(made, "w") as clean:

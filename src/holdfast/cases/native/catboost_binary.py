@@ -42,6 +42,9 @@ _ASIDE = ("verbose", "silent", "logging_level", "metric_period", "thread_count",
 
 _SYNONYMS = {"random_state": "random_seed", "n_estimators": "iterations", "max_depth": "depth"}
 
+#: all that an estimator of a file may be told
+KNOWN = (*TAKEN, *_ASIDE, *_SYNONYMS)
+
 _CHILD = """
 import sys
 try:
@@ -69,7 +72,7 @@ def estimator(content: bytes, parameters: dict[str, Any], what: str) -> Any:
         made.load_model(str(clean), format="json")
     told = made.get_params()
     for name in told:
-        if _SYNONYMS.get(name, name) not in (*TAKEN, *_ASIDE):
+        if name not in KNOWN:
             raise UnsupportedModelError(
                 f"{what} was fitted with {name!r}, which a refit here does not take: what is taken "
                 f"is {', '.join(TAKEN)}"

@@ -79,7 +79,7 @@ def estimator(content: bytes, parameters: dict[str, Any], what: str) -> Any:
 
 def with_booster(made: Any, booster: Any) -> Any:
     """An estimator as its ``fit`` would have left it; the library has no other way in."""
-    made._Booster, made.fitted_ = booster, True
+    made._Booster, made.fitted_, made._best_iteration = booster, True, 0
     made._n_features = made._n_features_in = booster.num_feature()
     names = booster.feature_name()
     made._fitted_with_feature_names = names != [f"Column_{j}" for j in range(len(names))]
