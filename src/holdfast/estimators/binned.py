@@ -22,6 +22,7 @@ from holdfast.estimators.steady import STEADY
 Bins = Callable[[Any, Array, Array | None, int | None], Callable[[Any], Array]]
 
 _WHY_NOT = {
+    "stagewise": "it looks at every value and has no bins",
     "sklearn": "scikit-learn finds its bins inside fit, and has no public way to hand them in",
     "catboost": (
         "CatBoost takes borders only from a file on disk, and borders are values of training rows"
@@ -38,6 +39,8 @@ def binned(fitted: Any, Z: Any, y: Array, weights: Array | None) -> Bins:
         If the library does not let them be kept; the message says why.
     """
     library = library_of(fitted)
+    if "learning_rate" in fitted.get_params() and type(fitted).__name__.startswith("GradientB"):
+        library = "stagewise"
     make = {"lightgbm": _lightgbm, "xgboost": _xgboost}.get(str(library))
     if make is None:
         why = _WHY_NOT.get(str(library), "it has none that are known here")

@@ -16,7 +16,7 @@ from holdfast.estimators.boosted import library_of
 STEADY: dict[str, dict[str, Any]] = {
     "lightgbm": {"n_jobs": 1, "deterministic": True, "force_row_wise": True},
     "xgboost": {"n_jobs": 1},
-    "catboost": {"thread_count": 1, "allow_writing_files": False},
+    "catboost": {"thread_count": 1, "allow_writing_files": False, "verbose": False},
 }
 
 
@@ -33,5 +33,9 @@ def steadied(estimator: Any) -> Any:
     told = dict(STEADY.get(str(library_of(estimator)), {}))
     own = estimator.get_params()
     if own.get("force_col_wise"):
-        told.pop("force_row_wise")
+        told.pop("force_row_wise", None)
+    if not set(own).isdisjoint(("verbose", "silent", "logging_level", "verbose_eval")) and not (
+        own.get("verbose") is None and "verbose" in own
+    ):
+        told.pop("verbose", None)  # it is told already how much to say
     return estimator.set_params(**told) if told else estimator
