@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.ensemble import (
@@ -86,7 +87,9 @@ def _slowly(name, fitted, X, y, weights, queries):
             G, H = sums.get(leaf, (0.0, 0.0))
             sums[leaf] = (G + weights[i] * (p - y[i]), H + weights[i] * h)
         least = 1.0 if name.startswith("xgboost") else 0.0  # its min_child_weight
-        step = {l: -rate * G / (H + penalty) if H >= least else 0.0 for l, (G, H) in sums.items()}
+        step = {
+            leaf: -rate * G / (H + penalty) if least <= H else 0.0 for leaf, (G, H) in sums.items()
+        }
         F = [f + step[leaf] for f, leaf in zip(F, leaves[:, tree], strict=True)]
         found = [f + step.get(leaf, 0.0) for f, leaf in zip(found, theirs[:, tree], strict=True)]
     return np.array(found)
@@ -117,7 +120,9 @@ def test_leaves_without_some_rows_are_those_of_the_recursion(name, weighted, rng
 
 def test_a_leaf_without_rows_gives_nothing():
     X, signal = _problem()
-    fitted = GradientBoostingRegressor(n_estimators=1, min_samples_leaf=1, max_depth=8).fit(X, signal)
+    fitted = GradientBoostingRegressor(n_estimators=1, min_samples_leaf=1, max_depth=8).fit(
+        X, signal
+    )
     model = hf.erasable(fitted, X, signal, update="leaves")
     leaves = fitted.apply(X)[:, 0]
     alone = int(np.flatnonzero(np.bincount(leaves.astype(int))[leaves.astype(int)] == 1)[0])
@@ -125,6 +130,7 @@ def test_a_leaf_without_rows_gives_nothing():
     np.testing.assert_allclose(after.scores(X[[alone]]), np.delete(signal, alone).mean())
 
 
+@pytest.mark.filterwarnings("ignore")  # XGBoost warns of its own way to refresh leaves
 def test_leaves_are_those_of_xgboosts_own_refresh():
     fitted, X, y = _fitted("xgboost")
     model, keep = hf.erasable(fitted, X, y, update="leaves"), np.delete(np.arange(240), [7, 8, 9])
@@ -174,7 +180,10 @@ def test_classes_with_names_weights_of_classes_and_pipelines(rng):
 REFUSED = {
     "draws of rows": (GradientBoostingClassifier(n_estimators=3, subsample=0.5), "subsample=0.5"),
     "a loss of quantiles": (GradientBoostingRegressor(loss="huber"), "huber"),
-    "rows kept out": (HistGradientBoostingClassifier(max_iter=3, early_stopping=True), "unrecorded"),
+    "rows kept out": (
+        HistGradientBoostingClassifier(max_iter=3, early_stopping=True),
+        "unrecorded",
+    ),
     "other leaves": (LGBMClassifier(path_smooth=3.0, verbose=-1), "path_smooth=3"),
     "bagging": (LGBMClassifier(subsample=0.5, subsample_freq=1, verbose=-1), "bagging"),
     "absolute penalty": (XGBClassifier(n_estimators=3, reg_alpha=1.0), "reg_alpha"),
@@ -196,8 +205,6 @@ def test_what_cannot_be_computed_again_is_refused_by_name(name):
 
 
 def test_categories_of_catboost_are_refused():
-    import pandas as pd
-
     X, signal = _problem()
     frame = pd.DataFrame({"a": X[:, 0], "kind": np.where(X[:, 1] > 0, "u", "v")})
     y = (signal > 0).astype(int)
@@ -225,7 +232,9 @@ def test_kept_bins_split_where_the_first_fit_could(name):
     if name == "xgboost":  # a split is at one of the borders of all rows
         data = _quantiles(X, y)
         raw = own.estimator.raw_
-        booster = next(c.cell_contents for c in raw.__closure__ if hasattr(c.cell_contents, "get_dump"))
+        booster = next(
+            c.cell_contents for c in raw.__closure__ if hasattr(c.cell_contents, "get_dump")
+        )
         table = booster.trees_to_dataframe()
         for column in range(4):
             splits = table.loc[table["Feature"] == f"f{column}", "Split"].to_numpy(dtype=np.float32)
@@ -236,11 +245,17 @@ def _quantiles(X, y):
     from xgboost import QuantileDMatrix
 
     places, values = QuantileDMatrix(X, y, max_bin=256).get_quantile_cut()
-    return [values[a:b] for a, b in zip(places[:-1].astype(int), places[1:].astype(int), strict=True)]
+    return [
+        values[a:b] for a, b in zip(places[:-1].astype(int), places[1:].astype(int), strict=True)
+    ]
 
 
 def test_bins_that_cannot_be_kept_are_refused_with_the_reason():
-    for name, pattern in (("histograms", "no public way"), ("stagewise", "no bins"), ("catboost", "file")):
+    for name, pattern in (
+        ("histograms", "no public way"),
+        ("stagewise", "no bins"),
+        ("catboost", "file"),
+    ):
         fitted, X, y = _fitted(name)
         with pytest.raises(hf.UnsupportedModelError, match=pattern):
             hf.erasable(fitted, X, y, update="bins")
@@ -250,8 +265,6 @@ def test_bins_that_cannot_be_kept_are_refused_with_the_reason():
 def promised():
     """A LightGBM model, people it turned down, and a point for each that it accepts."""
     X, signal = _problem(300, seed=5)
-    import pandas as pd
-
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"], index=[f"p{i}" for i in range(300)])
     y = (signal > 0).astype(int)
     fitted = LGBMClassifier(n_estimators=15, n_jobs=1, verbose=-1).fit(frame, y)

@@ -166,7 +166,17 @@ def audit(
         refuse_too_many(int(erasures), of_all)
     with one_blas_thread(small_matrices(model)):
         plan = _attack(
-            model, promises, max_deletions, search, unit, rng, certify, quick, clock, tell, max_refits
+            model,
+            promises,
+            max_deletions,
+            search,
+            unit,
+            rng,
+            certify,
+            quick,
+            clock,
+            tell,
+            max_refits,
         )
         refits = Refits(model, promises.kept_points, n_jobs, tell)
         after = _confirmed(refits, plan, clock)
@@ -278,8 +288,8 @@ def _attack(
     options: dict[str, Any] = {}
     if max_refits is not None and (model.can.predicts and search != "refit"):
         raise HoldfastError(
-            f"⟦max_refits⟧ is for searches by refits, and {model.name} has an algebra: leave it out, "
-            "or say ⟦search⟧ refit"
+            f"⟦max_refits⟧ is for searches by refits, and {model.name} has an algebra: leave it "
+            "out, or say ⟦search⟧ refit"
         )
     if max_refits is not None:
         options = {"max_refits": max_refits}

@@ -13,7 +13,6 @@ import pandas as pd
 from holdfast.audits.actions import actions
 from holdfast.audits.likelihood import DrawnBand
 from holdfast.audits.words import headline
-from holdfast.models.pipelines import final_step
 from holdfast.report.schema import (
     ActionPart,
     AgreementPart,

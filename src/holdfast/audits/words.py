@@ -10,7 +10,7 @@ from holdfast.report.words import at_most, people, percent
 
 
 def by_seeds_alone(share: float | None, refits: int) -> str:
-    """What a model that draws breaks with nobody erased: what everything else is to be held against.
+    """What a model that draws breaks with nobody erased: the rest is to be held against that.
 
     Examples
     --------

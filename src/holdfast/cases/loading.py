@@ -304,9 +304,9 @@ def refuse_another_fit(settings: Settings, model: ErasableModel) -> None:
         raise DataMismatchError(
             f"a refit on {str(settings.train)!r} does not give back the predictions of "
             f"{str(settings.model_file)!r}: the scores of training rows differ by up to {far:.2g} "
-            "deviations. Either the table is not the one it was fitted on, in the same order, or the "
-            f"fit had parameters that {native.library}'s files do not hold ({native.missing}): give "
-            "them with ⟦param⟧ NAME=VALUE, or save the estimator itself with skops.io.dump"
+            "deviations. Either the table is not the one it was fitted on, in the same order, or "
+            f"the fit had parameters that {native.library}'s files do not hold ({native.missing}): "
+            "give them with ⟦param⟧ NAME=VALUE, or save the estimator itself with skops.io.dump"
         )
 
 
@@ -319,8 +319,8 @@ def given_back(settings: Settings, model: ErasableModel) -> str | None:
     by = ", ".join(f"{name}={value}" for name, value in told.items())
     return (
         f"{settings.model_file.name} holds trees and not their fit; a refit on the table "
-        f"({by}; the library's defaults for what the file does not say) gives its predictions back: "
-        f"the scores of training rows differ by at most {_difference(model):.1g} deviations."
+        f"({by}; the library's defaults for what the file does not say) gives its predictions "
+        f"back: the scores of training rows differ by at most {_difference(model):.1g} deviations."
     )
 
 

@@ -43,15 +43,15 @@ def loaded_model(
         return from_native(file, parameters or {})
     if parameters:
         raise HoldfastError(
-            f"⟦param⟧: {str(path)!r} holds an estimator with its own parameters; they are given for "
-            f"⟦model⟧ KIND, and for {', '.join(NATIVE)} files"
+            f"⟦param⟧: {str(path)!r} holds an estimator with its own parameters; they are given "
+            f"for ⟦model⟧ KIND, and for {', '.join(NATIVE)} files"
         )
     if suffix == ".skops":
         return _from_skops(file, trust, remarks)
     if suffix not in RUNS_CODE:
         raise HoldfastError(
-            f"{str(path)!r}: models come as .skops files (skops.io.dump), as boosting libraries save "
-            f"them ({', '.join(NATIVE)}), or with ⟦allow_pickle⟧ as .pkl, .pickle or .joblib"
+            f"{str(path)!r}: models come as .skops files (skops.io.dump), as boosting libraries "
+            f"save them ({', '.join(NATIVE)}), or with ⟦allow_pickle⟧ as .pkl, .pickle or .joblib"
         )
     if not allow_pickle:
         raise HoldfastError(

@@ -103,7 +103,9 @@ def _reaches_out(part: Any) -> str | None:
 def _is_restored(part: Any) -> bool:
     """Whether a part was made from attributes out of the file: no array, function or container."""
     home = type(part).__module__.partition(".")[0]
-    return home in ("sklearn", "holdfast", "lightgbm", "xgboost", "catboost") and not isinstance(part, dict | list | tuple)
+    return home in ("sklearn", "holdfast", "lightgbm", "xgboost", "catboost") and not isinstance(
+        part, dict | list | tuple
+    )
 
 
 def _is_nothing(value: Any) -> bool:

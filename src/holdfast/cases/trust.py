@@ -244,10 +244,9 @@ def _resolved(named: Named) -> Any:
     module = None
     if _lies_in(named.module, LOOKED_INTO):
         module = sys.modules.get(named.module)
-    elif named.full in BOOSTING:
-        with contextlib.suppress(Exception):  # it is not there, or cannot be imported here
-            module = importlib.import_module(named.module)
-    elif _lies_in(named.module, PACKAGES) and not NEVER_IMPORTED & set(named.module.split(".")):
+    elif named.full in BOOSTING or (
+        _lies_in(named.module, PACKAGES) and not NEVER_IMPORTED & set(named.module.split("."))
+    ):
         with contextlib.suppress(Exception):  # it is not there, or cannot be imported here
             module = importlib.import_module(named.module)
     return getattr(module, named.name, None)

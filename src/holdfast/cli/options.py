@@ -91,7 +91,7 @@ ModelFile = Annotated[
     option(
         "--model-file",
         panel=MODEL,
-        help="Or a fitted model: .skops, or what a boosting library saves: .txt, .json, .ubj, .cbm.",
+        help="Or a fitted model: .skops, or a boosting library's .txt, .json, .ubj, .cbm.",
     ),
 ]
 AllowPickle = Annotated[
@@ -115,7 +115,7 @@ Update = Annotated[
     option(
         "--update",
         panel=MODEL,
-        help="What erasing does to a boosting model: a refit; or leaves, bins, which keep something.",
+        help="How erasing changes a boosting model: refit; or leaves, bins, which keep something.",
     ),
 ]
 People = Annotated[

@@ -1,9 +1,9 @@
 """Boosting fitted again in the bins of its first fit.
 
-LightGBM and XGBoost sort every column into bins before they grow trees. Both let a new data set take
-its borders from another one (``Dataset(reference=…)``, ``QuantileDMatrix(ref=…)``), so a fit without
-some rows differs by what the rows did to the trees, not by borders that moved. The borders are those
-of all rows: they still remember the erased ones a little.
+LightGBM and XGBoost sort every column into bins before they grow trees. Both let a new data set
+take its borders from another one (``Dataset(reference=…)``, ``QuantileDMatrix(ref=…)``), so a fit
+without some rows differs by what the rows did to the trees, not by borders that moved. The borders
+are those of all rows: they still remember the erased ones a little.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 from sklearn.utils import compute_sample_weight
 
 from holdfast.errors import UnsupportedModelError
@@ -39,7 +40,7 @@ def binned(fitted: Any, Z: Any, y: Array, weights: Array | None) -> Bins:
         If the library does not let them be kept; the message says why.
     """
     library = library_of(fitted)
-    if "learning_rate" in fitted.get_params() and type(fitted).__name__.startswith("GradientB"):
+    if type(fitted) in (GradientBoostingClassifier, GradientBoostingRegressor):
         library = "stagewise"
     make = {"lightgbm": _lightgbm, "xgboost": _xgboost}.get(str(library))
     if make is None:
@@ -100,12 +101,10 @@ def _xgboost(fitted: Any, Z: Any, y: Array, weights: Array | None) -> Bins:
 
     def fit(Z: Any, y: Array, weights: Array | None, seed: int | None) -> Any:
         own = told if seed is None else {**told, "random_state": seed}
-        data = xgboost.QuantileDMatrix(
-            Z, y, weight=weights, max_bin=bins, ref=reference, nthread=1
-        )
+        data = xgboost.QuantileDMatrix(Z, y, weight=weights, max_bin=bins, ref=reference, nthread=1)
         booster = xgboost.train(own, data, num_boost_round=rounds)
-        return lambda Q: booster.predict(
-            xgboost.DMatrix(Q, nthread=1), output_margin=True
-        ).astype(float)
+        return lambda Q: booster.predict(xgboost.DMatrix(Q, nthread=1), output_margin=True).astype(
+            float
+        )
 
     return fit

@@ -70,8 +70,8 @@ class Boosted:
     start: Callable[[Array, Array], float]
     class_weight: Any = None
     lightest: float = 0.0
-    derivatives: type = np.float32
-    scores: type = np.float64
+    derivatives: Any = np.float32
+    scores: Any = np.float64
 
     def values_for(
         self, leaves: Leaves, y: Array, weights: Array
@@ -83,15 +83,15 @@ class Boosted:
         if self.class_weight is not None:
             weights = weights * compute_sample_weight(self.class_weight, y)
         start, penalty = float(self.start(y, weights)), self.penalty(weights)
-        F = np.full(len(y), start, dtype=self.scores)
-        found = []
+        F: Any = np.full(len(y), start, dtype=self.scores)
+        found: list[npt.NDArray[Any]] = []
         for tree, size in enumerate(self.sizes):
             p = expit(F) if self.logistic else F
-            g = ((p - y) * weights).astype(self.derivatives)
+            g: Any = ((p - y) * weights).astype(self.derivatives)
             h = weights * p * (1.0 - p) if self.logistic else weights
             G = np.bincount(leaves[:, tree], g, size)
             H = np.bincount(leaves[:, tree], h.astype(self.derivatives), size)
-            counts = (H > 0) & (H >= self.lightest)
+            counts = (H > 0) & (self.lightest <= H)
             steps = np.divide(-G, H + penalty, out=np.zeros(size), where=counts)
             values = (self.rate * steps).astype(self.scores)
             F += values[leaves[:, tree]]
@@ -109,7 +109,7 @@ class Boosted:
             weights = weights * compute_sample_weight(self.class_weight, y)
         penalty = self.penalty(weights)
         F = np.full(len(y), self.start(y, weights))
-        found = np.zeros((len(others), len(y)), dtype=np.float32)
+        found: npt.NDArray[Any] = np.zeros((len(others), len(y)), dtype=np.float32)
         for tree, size in enumerate(self.sizes):
             at = leaves[:, tree]
             p = expit(F) if self.logistic else F
@@ -129,7 +129,7 @@ class Boosted:
 
     def scored(self, leaves: Leaves, start: float, values: list[npt.NDArray[Any]]) -> Array:
         """The scores of rows in these leaves (n,)."""
-        F = np.full(len(leaves), start, dtype=self.scores)
+        F: Any = np.full(len(leaves), start, dtype=self.scores)
         for tree, its in enumerate(values):
             F += its[leaves[:, tree]]
         found: Array = F.astype(np.float64)
@@ -258,7 +258,9 @@ def _stagewise(fitted: Any) -> Boosted:
     if fitted.loss not in ("log_loss", "squared_error"):
         raise _refuse(fitted, f"loss={fitted.loss!r} is neither log-loss nor squared error")
     if fitted.subsample < 1.0:
-        raise _refuse(fitted, f"each tree saw its own draw of the rows (subsample={fitted.subsample})")
+        raise _refuse(
+            fitted, f"each tree saw its own draw of the rows (subsample={fitted.subsample})"
+        )
     if fitted.n_iter_no_change is not None:
         raise _refuse(
             fitted, "early stopping kept a random part of the rows out of the trees, unrecorded"
@@ -316,7 +318,9 @@ def _lightgbm(fitted: Any) -> Boosted:
     used = fitted.best_iteration_ or len(shapes)
     start = _log_odds if logistic else _mean
     return Boosted(
-        leaves=lambda X: np.reshape(fitted.predict(X, pred_leaf=True), (len(X), -1)).astype(np.intp),
+        leaves=lambda X: np.reshape(fitted.predict(X, pred_leaf=True), (len(X), -1)).astype(
+            np.intp
+        ),
         sizes=np.array([tree["num_leaves"] for tree in shapes[:used]]),
         logistic=logistic,
         rate=told["learning_rate"],
@@ -359,7 +363,7 @@ def _xgboost(fitted: Any) -> Boosted:
         leaves=lambda X: np.reshape(fitted.apply(X), (len(X), -1)).astype(np.intp),
         sizes=nodes[:used],
         logistic=logistic,
-        rate=np.float32(told.get("learning_rate", 0.3)),
+        rate=float(np.float32(told.get("learning_rate", 0.3))),
         penalty=_stated(told.get("reg_lambda", 1.0)),
         start=start,
         lightest=told.get("min_child_weight", 1.0),

@@ -33,7 +33,9 @@ def under_policy(fitted: Any, X: Any, y: Any, sample_weight: Any, update: str) -
         For an unknown policy, or one that this estimator cannot follow; the message says why.
     """
     if update not in UPDATES:
-        raise HoldfastError(f"update must be one of {', '.join(map(repr, UPDATES))}, got {update!r}")
+        raise HoldfastError(
+            f"update must be one of {', '.join(map(repr, UPDATES))}, got {update!r}"
+        )
     if update == "refit":
         return fitted
     last = fitted.steps[-1][1] if isinstance(fitted, Pipeline) else fitted
@@ -80,8 +82,8 @@ def _refuse_others(kept: Any, X: Any, last: Any) -> None:
         raise UnsupportedModelError(
             f"a {type(last).__name__} cannot follow {kept.policy}: with nobody erased, that gives "
             f"scores up to {far / unit:.2g} deviations from the fitted ones. Either X, y and the "
-            "weights are not those of the fit, or an option of it does what is not known here. What "
-            "works: refits (update='refit')"
+            "weights are not those of the fit, or an option of it does what is not known here. "
+            "What works: refits (update='refit')"
         )
 
 
@@ -93,7 +95,9 @@ class _Policy(BaseEstimator):
 
     @property
     def _last(self) -> Any:
-        return self.estimator.steps[-1][1] if isinstance(self.estimator, Pipeline) else self.estimator
+        return (
+            self.estimator.steps[-1][1] if isinstance(self.estimator, Pipeline) else self.estimator
+        )
 
     @property
     def n_features_in_(self) -> int:
@@ -126,7 +130,7 @@ class _Policy(BaseEstimator):
 
     def _coded(self, y: Any) -> Any:
         """Labels as numbers."""
-        if not hasattr(self._last, "classes_"):
+        if not is_classifier(self._last):
             return np.asarray(y, dtype=float)
         return (np.asarray(y) == np.asarray(self._last.classes_)[1]).astype(float)
 
@@ -134,18 +138,18 @@ class _Policy(BaseEstimator):
 class _Classifies(ClassifierMixin):
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of both classes (n, 2)."""
-        p = expit(self.decision_values(X))  # type: ignore[attr-defined]
+        p = expit(self.decision_values(X))
         return np.column_stack([1.0 - p, p])
 
     def predict(self, X: Any) -> Any:
         """The likelier class (n,)."""
-        return np.asarray(self.classes_)[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]  # type: ignore[attr-defined]
+        return np.asarray(self.classes_)[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
 
 
 class _Predicts(RegressorMixin):
     def predict(self, X: Any) -> Array:
         """Predictions (n,)."""
-        found: Array = self.decision_values(X)  # type: ignore[attr-defined]
+        found: Array = self.decision_values(X)
         return found
 
 

@@ -1,9 +1,9 @@
 """Boosting libraries told to measure the deletion and not the machine.
 
 With several threads, and where the library picks its own way through the rows by trying both, the
-same rows give sums that differ in their last digits, and near ties the trees that follow. A refit is
-made on one thread, in one fixed way. None of this is a choice of the model: with nobody erased the
-scores are the same to rounding.
+same rows give sums that differ in their last digits, and near ties the trees that follow. A refit
+is made on one thread, in one fixed way. None of this is a choice of the model: with nobody erased
+the scores are the same to rounding.
 """
 
 from __future__ import annotations

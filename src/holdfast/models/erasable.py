@@ -102,9 +102,7 @@ def erasable(
     >>> bool(abs(predicted - refitted).max() < 1e-9)
     True
     """
-    model, warning = erasable_and_warning(
-        fitted, X, y, subjects, sample_weight, favourable, update
-    )
+    model, warning = erasable_and_warning(fitted, X, y, subjects, sample_weight, favourable, update)
     if warning is not None:
         warnings.warn(warning, DriftWarning, stacklevel=2)
     return model
@@ -284,7 +282,7 @@ class ErasableModel:
 
     @property
     def inside(self) -> Any:
-        """The estimator, or the last step of its pipeline; what a policy is about, not the policy."""
+        """The estimator, or the last step of its pipeline; of a policy, what it is about."""
         return getattr(self._final, "inside", self._final)
 
     @property

@@ -65,7 +65,7 @@ class RefitCore(Core):
             return None
 
     def leaf_pulls(self, Q: Any, X: Any, y: Array, weights: Array) -> Array:
-        """How far each training row alone lifts each point's score through shared leaves, (q, n)."""
+        """How far each training row alone lifts each point's score by shared leaves, (q, n)."""
         trees, shown = self._trees
         y = np.asarray(y if self.rows.classes is None else self.rows.classes, dtype=float)
         lifts: Array = trees.pulls(trees.leaves(shown(X)), y, weights, trees.leaves(shown(Q)))

@@ -466,9 +466,7 @@ def attack_on(
             )
         from holdfast.searches.surrogate import SurrogateAttack
 
-        return SurrogateAttack(
-            model, promises, units, surrogate, leaders, threads, max_refits, rng
-        )
+        return SurrogateAttack(model, promises, units, surrogate, leaders, threads, max_refits, rng)
     if approximation is not None:
         outcome = model.deletions(points, method=approximation)
         return AlgebraAttack(outcome, margins, units, objective, threads)

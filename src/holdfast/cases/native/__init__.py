@@ -2,9 +2,9 @@
 
 The libraries read these files in compiled code that follows what they say, so a file is looked
 through first (positions inside their arrays, nothing that points back) and what is handed on is
-written anew from what was looked at. A file holds a booster and not an estimator: what a refit needs
-beyond it comes from the file where it says so, and from ``⟦param⟧`` where it does not. That a refit
-gives the file's predictions back is checked later, on the training table.
+written anew from what was looked at. A file holds a booster and not an estimator: what a refit
+needs beyond it comes from the file where it says so, and from ``⟦param⟧`` where it does not. That a
+refit gives the file's predictions back is checked later, on the training table.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _XGBOOST = Native(
     "xgboost",
     "xgboost_document",
     "min_child_weight, gamma, subsample, colsample_bytree, colsample_bylevel, colsample_bynode, "
-    "reg_alpha, max_bin, max_leaves, max_delta_step, grow_policy, tree_method, random_state, sample "
-    "weights",
+    "reg_alpha, max_bin, max_leaves, max_delta_step, grow_policy, tree_method, random_state, "
+    "sample weights",
 )
 
 #: kinds of files by how their names end
@@ -92,8 +92,8 @@ def refuse_large(what: str, size: int) -> None:
     most = most if told else MOST_NATIVE
     if size > most:
         raise HoldfastError(
-            f"{what} has {in_words(size)}, and at most {in_words(most)} of a model are read. If you "
-            f"trust where it comes from, set {SETTING}={size / 1e9 * 1.1:.1f}GB"
+            f"{what} has {in_words(size)}, and at most {in_words(most)} of a model are read. If "
+            f"you trust where it comes from, set {SETTING}={size / 1e9 * 1.1:.1f}GB"
         )
 
 

@@ -38,7 +38,14 @@ TAKEN = (
 )
 
 #: parameters that say how a fit is shown and where it runs
-_ASIDE = ("verbose", "silent", "logging_level", "metric_period", "thread_count", "allow_writing_files")
+_ASIDE = (
+    "verbose",
+    "silent",
+    "logging_level",
+    "metric_period",
+    "thread_count",
+    "allow_writing_files",
+)
 
 _SYNONYMS = {"random_state": "random_seed", "n_estimators": "iterations", "max_depth": "depth"}
 

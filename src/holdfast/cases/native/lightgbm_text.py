@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.cases.native import damaged, refuse_unknown
-from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.errors import UnsupportedModelError
 
 #: leaves of one tree, as LightGBM limits them
 MOST_LEAVES = 131_072
@@ -122,7 +122,10 @@ def checked(content: bytes, what: str) -> tuple[str, int]:
     # without tree_sizes, which are places in the text that LightGBM would jump to
     lines = ["tree", *(f"{name}={header[name]}" for name in kept if name in header)]
     lines += [f"objective={header.get('objective', '')}"]
-    lines += [f"feature_names={header['feature_names']}", f"feature_infos={header['feature_infos']}"]
+    lines += [
+        f"feature_names={header['feature_names']}",
+        f"feature_infos={header['feature_infos']}",
+    ]
     for number, tree in enumerate(trees):
         lines += ["", f"Tree={number}", *_tree(_keys(tree), features, f"{what}, tree {number}")]
     lines += ["", "", "end of trees", "", "parameters:"]
@@ -154,8 +157,10 @@ def _parameters(rest: str) -> dict[str, str]:
 def _tree(keys: dict[str, str], features: int, what: str) -> list[str]:
     """The lines of one tree, every number of them looked at."""
     leaves, categories = int(keys["num_leaves"]), int(keys.get("num_cat", "0"))
-    if not 1 <= leaves <= MOST_LEAVES or keys.get("is_linear", "0") not in ("0", ""):
-        raise HoldfastError(f"{what}: linear leaves, or not 1 to {MOST_LEAVES:,} of them")
+    if not 1 <= leaves <= MOST_LEAVES:
+        raise damaged(what, "lightgbm", f"it does not have 1 to {MOST_LEAVES:,} leaves")
+    if keys.get("is_linear", "0") not in ("0", ""):
+        raise UnsupportedModelError(f"{what} has linear leaves: constant ones are supported")
     lines = [f"num_leaves={leaves}", f"num_cat={categories}"]
     inner = leaves - 1
     found = {}
@@ -192,7 +197,7 @@ def _positions(
         if np.any(found[name] != np.floor(found[name])):
             raise damaged(what, "lightgbm", f"{name} has fractions")
     at = found["split_feature"]
-    if at.min() < 0 or at.max() >= features or not 0 <= found["decision_type"].min():
+    if at.min() < 0 or at.max() >= features or not found["decision_type"].min() >= 0:
         raise damaged(what, "lightgbm", "a split looks at a column that is not there")
     if found["decision_type"].max() > 15:
         raise damaged(what, "lightgbm", "a split of an unknown kind")

@@ -105,12 +105,13 @@ def _refuse_others(learner: Any, what: str) -> None:
     several = int(booster["model"]["gbtree_model_param"].get("num_parallel_tree", "1")) != 1
     if int(shape.get("num_class", "0")) > 1 or int(shape.get("num_target", "1")) != 1 or several:
         raise UnsupportedModelError(
-            f"{what} has several trees at a step, for classes, targets or a forest: one is supported"
+            f"{what} has several trees at a step, for classes, targets or a forest: one is "
+            "supported"
         )
     if booster["model"].get("cats", {}).get("enc"):
         raise UnsupportedModelError(
-            f"{what} has categorical columns, which a table from a file has not: encode them before "
-            "the model, and save both as .skops"
+            f"{what} has categorical columns, which a table from a file has not: encode them "
+            "before the model, and save both as .skops"
         )
 
 
@@ -123,7 +124,10 @@ def _tree(tree: Any, features: int, what: str) -> None:
         raise damaged(what, "xgboost", "another number of features")
     columns = {name: _column(tree, name, n, what) for name in (*_WHOLE, *_COLUMNS)}
     if np.any(_column(tree, "split_type", n, what)) or tree.get("categories"):
-        raise UnsupportedModelError(f"{what} splits by categories: encode them before the model")
+        raise UnsupportedModelError(
+            f"{what} splits by categories, and only numbers are supported: encode them before the "
+            "model"
+        )
     left, right, parents = (columns[name] for name in _WHOLE[:3])
     inner, at = left != -1, np.arange(n)
     fine = (
