@@ -120,6 +120,18 @@ def test_another_table_is_refused(folder, table, capsys):
     assert "does not give back the predictions" in capsys.readouterr().err
 
 
+def test_policies_are_for_boosting_models(folder, capsys):
+    assert run([*AUDIT, "--model", "logistic", "--update", "leaves"]) == 2
+    assert "for boosting models" in capsys.readouterr().err
+    assert run([*AUDIT, "--model", "boosting", "--update", "bins"]) == 2
+    assert "no public way" in capsys.readouterr().err
+    assert (
+        run(["impact", *AUDIT[1:-5], "--model", "boosting", "--update", "leaves", "--erase", "p3"])
+        == 0
+    )
+    assert "structure is kept" in capsys.readouterr().out
+
+
 def test_parameters_are_for_files_that_lack_them(folder, table, capsys):
     pipeline = make_pipeline(StandardScaler(), _boosting(".txt", table)[0]).fit(
         table[FEATURES], table["outcome"]

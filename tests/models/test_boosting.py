@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from lightgbm import LGBMClassifier, LGBMRegressor
+from lightgbm import LGBMClassifier, LGBMRegressor, early_stopping
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
@@ -19,6 +19,8 @@ from xgboost import DMatrix, XGBClassifier, XGBRegressor
 from xgboost import train as train_xgboost
 
 import holdfast as hf
+from holdfast.cases.modelfile import loaded_model, save_model
+from holdfast.cases.remarks import Remarks
 from holdfast.estimators.boosted import boosted, library_scores
 from holdfast.estimators.steady import steadied
 
@@ -362,6 +364,7 @@ def test_refits_are_on_one_thread_and_in_one_fixed_way():
     assert "force_row_wise" not in kept
     assert kept["deterministic"]
     assert steadied(XGBClassifier(n_jobs=4)).n_jobs == 1
+    assert kept["verbose"] == -1
     own = steadied(catboost.CatBoostClassifier(logging_level="Silent")).get_params()
     assert own["thread_count"] == 1
     assert "verbose" not in own
@@ -370,6 +373,36 @@ def test_refits_are_on_one_thread_and_in_one_fixed_way():
     fitted = LGBMClassifier(n_estimators=20, verbose=-1).fit(X, y)  # threads, and its own way
     again = hf.erasable(fitted, X, y).refitted_on(np.arange(240))
     np.testing.assert_allclose(again.scores(X), hf.erasable(fitted, X, y).scores(X), atol=1e-9)
+
+
+def test_trees_left_by_an_early_stop_are_kept():
+    X, signal = _problem()
+    y, (A, B) = (signal > 0).astype(int), (slice(0, 160), slice(160, 240))
+    stopped = XGBClassifier(n_estimators=80, early_stopping_rounds=3, n_jobs=1)
+    stopped.fit(X[A], y[A], eval_set=[(X[B], y[B])], verbose=False)
+    by_callback = LGBMClassifier(n_estimators=80, verbose=-1).fit(
+        X[A], y[A], eval_set=[(X[B], y[B])], callbacks=[early_stopping(3, verbose=False)]
+    )
+    assert stopped.best_iteration < 79
+    assert by_callback.best_iteration_ < 80
+    for fitted in (stopped, by_callback):
+        model = hf.erasable(fitted, X[A], y[A])
+        again = model.refitted_on(np.arange(160))
+        np.testing.assert_allclose(again.scores(X), model.scores(X), atol=1e-6)
+        kept = hf.erasable(fitted, X[A], y[A], update="leaves")
+        np.testing.assert_allclose(kept.scores(X), model.scores(X), atol=1e-5)
+
+
+def test_a_model_with_kept_bins_is_not_saved(tmp_path):
+    fitted, X, y = _fitted("lightgbm")
+    with pytest.raises(hf.HoldfastError, match="cannot be saved"):
+        save_model(hf.erasable(fitted, X, y, update="bins").estimator, tmp_path / "m.skops")
+    kept = hf.erasable(fitted, X, y, update="leaves").without([3])
+    save_model(kept.estimator, tmp_path / "m.skops")
+    read = loaded_model(tmp_path / "m.skops", False, [], Remarks())
+    again = hf.erasable(read, np.delete(X, 3, 0), np.delete(y, 3))
+    np.testing.assert_array_equal(again.scores(X), kept.scores(X))
+    assert "structure is kept" in again.kept
 
 
 def test_catboost_draws_and_other_seeds_are_drawn_for_it():

@@ -112,6 +112,10 @@ def load_case(
         raise HoldfastError("say which model: either ⟦model⟧ KIND, or ⟦model_file⟧ FILE")
     if settings.unit == "subject" and settings.subject is None:
         raise HoldfastError("⟦unit⟧ subject needs ⟦subject⟧, the column that names people")
+    if settings.update != "refit" and settings.model not in (None, "boosting"):
+        raise HoldfastError(
+            f"⟦update⟧ {settings.update} is for boosting models: ⟦model⟧ boosting, or a ⟦model_file⟧"
+        )
     check_method(settings)
     if reads_by_blocks(settings):
         made: Case = case_by_blocks(settings, remarks, about, tell, hold_out, Case)

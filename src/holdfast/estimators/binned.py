@@ -65,7 +65,9 @@ def _lightgbm(fitted: Any, Z: Any, y: Array, weights: Array | None) -> Bins:
 
     rounds = fitted.best_iteration_ or fitted.n_estimators_
     told = {**fitted.booster_.params, **STEADY["lightgbm"], "num_threads": 1}
-    told.pop("n_jobs", None)
+    for alias in ("n_jobs", "verbose"):
+        told.pop(alias, None)
+    told["verbosity"] = -1
     reference = lightgbm.Dataset(
         Z, y, weight=_weighted(fitted, y, weights), params=told, free_raw_data=True
     ).construct()

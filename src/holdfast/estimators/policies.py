@@ -215,6 +215,12 @@ class _KeptBins(_Policy):
         self.raw_ = self.bins_(Z, self._coded(y), sample_weight, self.random_state)
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        raise HoldfastError(
+            "a model updated in the bins of its first fit cannot be saved: they belong to rows "
+            "that were erased. Refit it (update='refit') and save that"
+        )
+
     def __sklearn_clone__(self) -> Any:
         made = type(self)(self.estimator, self.random_state)
         made.bins_ = self.bins_

@@ -14,28 +14,43 @@ from holdfast.estimators.boosted import library_of
 
 #: what a refit is told beyond the estimator's own parameters, by library
 STEADY: dict[str, dict[str, Any]] = {
-    "lightgbm": {"n_jobs": 1, "deterministic": True, "force_row_wise": True},
+    "lightgbm": {"n_jobs": 1, "deterministic": True, "force_row_wise": True, "verbose": -1},
     "xgboost": {"n_jobs": 1},
     "catboost": {"thread_count": 1, "allow_writing_files": False, "verbose": False},
 }
 
+#: parameters by which somebody said already how much is to be shown
+_TOLD = ("verbose", "verbosity", "silent", "logging_level", "verbose_eval")
 
-def steadied(estimator: Any) -> Any:
+
+def steadied(estimator: Any, fitted: Any = None) -> Any:
     """An unfitted estimator, on one thread and in one fixed way where its library has several.
+
+    ``fitted``: the fit it is a clone of. Where that was stopped early by rows which are not
+    training rows, and so are not here, its number of trees is kept.
 
     Examples
     --------
     >>> from holdfast.estimators.steady import steadied
-    >>> from lightgbm import LGBMClassifier
-    >>> steadied(LGBMClassifier(n_jobs=8)).n_jobs
+    >>> from xgboost import XGBClassifier
+    >>> steadied(XGBClassifier(n_jobs=8)).n_jobs
     1
     """
-    told = dict(STEADY.get(str(library_of(estimator)), {}))
-    own = estimator.get_params()
+    library = str(library_of(estimator))
+    told = dict(STEADY.get(library, {}))
+    own = {name: value for name, value in estimator.get_params().items() if value is not None}
     if own.get("force_col_wise"):
-        told.pop("force_row_wise", None)
-    if not set(own).isdisjoint(("verbose", "silent", "logging_level", "verbose_eval")) and not (
-        own.get("verbose") is None and "verbose" in own
-    ):
-        told.pop("verbose", None)  # it is told already how much to say
+        told.pop("force_row_wise")
+    if any(name in own for name in _TOLD):
+        told.pop("verbose", None)
+    told |= _trees_kept(library, fitted)
     return estimator.set_params(**told) if told else estimator
+
+
+def _trees_kept(library: str, fitted: Any) -> dict[str, Any]:
+    """How many trees an early stop has left, as parameters."""
+    if library == "lightgbm" and (getattr(fitted, "_best_iteration", 0) or 0) > 0:
+        return {"n_estimators": fitted.best_iteration_}
+    if library == "xgboost" and fitted is not None and fitted.early_stopping_rounds:
+        return {"n_estimators": fitted.best_iteration + 1, "early_stopping_rounds": None}
+    return {}

@@ -178,6 +178,6 @@ def seeds_of(estimator: Any) -> list[str]:
 def _refit_step(step: Any, X: Any, y: Any, sample_weight: Array | None, warm: Any) -> Any:
     extra = {} if sample_weight is None else {"sample_weight": sample_weight}
     if warm is None:
-        return steadied(clone(step)).fit(X, y, **extra)
+        return steadied(clone(step), step).fit(X, y, **extra)
     going_on = copy.deepcopy(warm).set_params(warm_start=True).fit(X, y, **extra)
     return going_on.set_params(warm_start=step.warm_start)

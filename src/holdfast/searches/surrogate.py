@@ -4,8 +4,9 @@ Boosting models rank candidates by the leaves they share with the recourses
 (:mod:`holdfast.searches.by_leaves`). For others the stand-in is kernel ridge regression on the same
 rows and labels (for models with an algebra, that algebra itself), its scores matched to the model's
 own; what it says of a deletion orders the candidates. The model is then refitted without each of
-the leaders in turn; with ``max_refits``, as many of them as the budget has for each step. A boosting
-model also moves when nothing is deleted but the seed or the order of the rows changes
+the leaders in turn; with ``max_refits``, as many of them as the budget has for each step.
+
+A boosting model also moves when nothing is deleted but the seed or the order of the rows changes
 (:meth:`holdfast.models.refits.Refits.reseeded` measures that), and a broken recourse means little
 where that is large.
 """
