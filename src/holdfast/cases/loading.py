@@ -114,7 +114,7 @@ def load_case(
         raise HoldfastError("⟦unit⟧ subject needs ⟦subject⟧, the column that names people")
     if settings.update != "refit" and settings.model not in (None, "boosting"):
         raise HoldfastError(
-            f"⟦update⟧ {settings.update} is for boosting models: ⟦model⟧ boosting, or a ⟦model_file⟧"
+            f"⟦update⟧ {settings.update} is for boosting models: ⟦model⟧ boosting, or a file of one"
         )
     check_method(settings)
     if reads_by_blocks(settings):
