@@ -23,6 +23,7 @@ from holdfast.cases.modelfile import loaded_model, save_model
 from holdfast.cases.remarks import Remarks
 from holdfast.estimators.boosted import boosted, library_scores
 from holdfast.estimators.steady import steadied
+from holdfast.models.refits import Refits
 
 catboost = pytest.importorskip("catboost", reason="catboost is not installed: 100 MB")
 
@@ -186,8 +187,14 @@ REFUSED = {
         HistGradientBoostingClassifier(max_iter=3, early_stopping=True),
         "unrecorded",
     ),
-    "other leaves": (LGBMClassifier(path_smooth=3.0, verbose=-1), "path_smooth=3"),
-    "bagging": (LGBMClassifier(subsample=0.5, subsample_freq=1, verbose=-1), "bagging"),
+    "other leaves": (
+        LGBMClassifier(path_smooth=3.0, n_estimators=3, n_jobs=1, verbose=-1),
+        "path_smooth=3",
+    ),
+    "bagging": (
+        LGBMClassifier(n_estimators=3, subsample=0.5, subsample_freq=1, n_jobs=1, verbose=-1),
+        "bagging",
+    ),
     "absolute penalty": (XGBClassifier(n_estimators=3, reg_alpha=1.0), "reg_alpha"),
     "a forest": (RandomForestClassifier(3), "none of the boosting models"),
     "several steps": (
@@ -380,7 +387,7 @@ def test_trees_left_by_an_early_stop_are_kept():
     y, (A, B) = (signal > 0).astype(int), (slice(0, 160), slice(160, 240))
     stopped = XGBClassifier(n_estimators=80, early_stopping_rounds=3, n_jobs=1)
     stopped.fit(X[A], y[A], eval_set=[(X[B], y[B])], verbose=False)
-    by_callback = LGBMClassifier(n_estimators=80, verbose=-1).fit(
+    by_callback = LGBMClassifier(n_estimators=80, n_jobs=1, verbose=-1).fit(
         X[A], y[A], eval_set=[(X[B], y[B])], callbacks=[early_stopping(3, verbose=False)]
     )
     assert stopped.best_iteration < 79
@@ -389,6 +396,7 @@ def test_trees_left_by_an_early_stop_are_kept():
         model = hf.erasable(fitted, X[A], y[A])
         again = model.refitted_on(np.arange(160))
         np.testing.assert_allclose(again.scores(X), model.scores(X), atol=1e-6)
+        assert np.isfinite(Refits(model, X[:5]).reseeded(np.random.default_rng(0), 1)).all()
         kept = hf.erasable(fitted, X[A], y[A], update="leaves")
         np.testing.assert_allclose(kept.scores(X), model.scores(X), atol=1e-5)
 
@@ -409,7 +417,5 @@ def test_catboost_draws_and_other_seeds_are_drawn_for_it():
     fitted, X, y = _fitted("catboost")
     model = hf.erasable(fitted, X, y)
     assert model.can.draws
-    from holdfast.models.refits import Refits
-
     scores = Refits(model, X[:10]).reseeded(np.random.default_rng(0), 2)
     assert np.abs(scores[0] - scores[1]).max() > 1e-3

@@ -96,9 +96,8 @@ def _xgboost(fitted: Any, Z: Any, y: Array, weights: Array | None) -> Bins:
         )
     told = {**fitted.get_xgb_params(), **STEADY["xgboost"]}
     bins = told.get("max_bin") or 256
-    rounds = fitted.get_num_boosting_rounds()
-    if told.get("early_stopping_rounds") or fitted.early_stopping_rounds:
-        rounds = fitted.best_iteration + 1
+    best = fitted.get_booster().attr("best_iteration")
+    rounds = fitted.get_num_boosting_rounds() if best is None else int(best) + 1
     reference = xgboost.QuantileDMatrix(Z, y, weight=weights, max_bin=bins, nthread=1)
 
     def fit(Z: Any, y: Array, weights: Array | None, seed: int | None) -> Any:

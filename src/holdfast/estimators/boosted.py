@@ -355,10 +355,8 @@ def _xgboost(fitted: Any) -> Boosted:
     if "base_score" in told:
         first = float(logit(told["base_score"])) if logistic else float(told["base_score"])
         start = lambda y, weights: first  # noqa: E731 (said once, for all rows)
-    used = booster.num_boosted_rounds()
-    if getattr(booster, "best_iteration", None) is not None and told.get("early_stopping_rounds"):
-        used = booster.best_iteration + 1
-    nodes = _xgboost_nodes(booster)
+    best, nodes = booster.attr("best_iteration"), _xgboost_nodes(booster)
+    used = len(nodes) if best is None else int(best) + 1
     return Boosted(
         leaves=lambda X: np.reshape(fitted.apply(X), (len(X), -1)).astype(np.intp),
         sizes=nodes[:used],

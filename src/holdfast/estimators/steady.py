@@ -51,6 +51,8 @@ def _trees_kept(library: str, fitted: Any) -> dict[str, Any]:
     """How many trees an early stop has left, as parameters."""
     if library == "lightgbm" and (getattr(fitted, "_best_iteration", 0) or 0) > 0:
         return {"n_estimators": fitted.best_iteration_}
-    if library == "xgboost" and fitted is not None and fitted.early_stopping_rounds:
-        return {"n_estimators": fitted.best_iteration + 1, "early_stopping_rounds": None}
+    if library == "xgboost" and fitted is not None and fitted.__sklearn_is_fitted__():
+        best = fitted.get_booster().attr("best_iteration")
+        if best is not None:
+            return {"n_estimators": int(best) + 1, "early_stopping_rounds": None}
     return {}

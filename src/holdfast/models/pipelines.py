@@ -166,6 +166,14 @@ def _inside(step: Any, X: Any, y: Any) -> str:
     return "" if found == type(step).__name__ else f", in it {found}"
 
 
+def anew(estimator: Any) -> Any:
+    """A clone that is to be fitted as refits are."""
+    fresh = clone(estimator)
+    pair = [e.steps[-1][1] if isinstance(e, Pipeline) else e for e in (fresh, estimator)]
+    steadied(*pair)
+    return fresh
+
+
 def seeds_of(estimator: Any) -> list[str]:
     """The parameters by which something in an estimator draws random numbers."""
     names = [name for name in estimator.get_params() if name.split("__")[-1] in SEEDS]

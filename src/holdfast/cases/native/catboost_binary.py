@@ -58,7 +58,7 @@ try:
     import resource
     resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
     resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds}))
-except ImportError:
+except (ImportError, ValueError, OSError):  # there are no such limits here
     pass
 from catboost import CatBoost
 CatBoost().load_model(sys.argv[1]).save_model(sys.argv[2], format="json")

@@ -86,6 +86,10 @@ def checked(document: Any, what: str) -> dict[str, Any]:
         )
         if not fine:
             raise damaged(what, "xgboost", "the trees are not as many as it says")
+        best = learner.get("attributes", {}).get("best_iteration")
+        if best is not None and not 0 <= int(best) < count:
+            raise damaged(what, "xgboost", "the best of its trees is none of them")
+        learner["attributes"] = {} if best is None else {"best_iteration": str(int(best))}
         for number, tree in enumerate(trees):
             _tree(tree, features, f"{what}, tree {number}")
     except HoldfastError:
