@@ -69,6 +69,7 @@ def audit(
     about: About | None = None,
     target_rule: str = "fixed",
     groups: Any = None,
+    max_refits: int | None = None,
 ) -> Audit:
     """What erasure requests can do to promised recourses.
 
@@ -118,6 +119,9 @@ def audit(
         refit. Certificates are about a fixed target; they are no ceiling for one that moves.
     groups : array-like of shape (q,), optional
         A group for everybody with a recourse: adds whose promises break (``result.groups``).
+    max_refits : int, optional
+        For models known by refitting only: how many refits the search may make. Those that confirm
+        what it found, and draw at random, come on top.
 
     Returns
     -------
@@ -162,7 +166,17 @@ def audit(
         refuse_too_many(int(erasures), of_all)
     with one_blas_thread(small_matrices(model)):
         plan = _attack(
-            model, promises, max_deletions, search, unit, rng, certify, quick, clock, tell
+            model,
+            promises,
+            max_deletions,
+            search,
+            unit,
+            rng,
+            certify,
+            quick,
+            clock,
+            tell,
+            max_refits,
         )
         refits = Refits(model, promises.kept_points, n_jobs, tell)
         after = _confirmed(refits, plan, clock)
@@ -267,13 +281,21 @@ def _attack(
     quick: bool,
     clock: Clock,
     tell: Progress,
+    max_refits: int | None,
 ) -> Plan:
     """The strongest attack found in time, and where it is proven the strongest a joint ceiling."""
     tell("search for the worst erasures", 0, 1)
     options: dict[str, Any] = {}
+    if max_refits is not None and (model.can.predicts and search != "refit"):
+        raise HoldfastError(
+            f"⟦max_refits⟧ is for searches by refits, and {model.name} has an algebra: leave it "
+            "out, or say ⟦search⟧ refit"
+        )
+    if max_refits is not None:
+        options = {"max_refits": max_refits}
     if search == "best" and quick and model.can.predicts:
         search, options = "greedy", {"approximation": model.can.predictions[0]}
-    elif search == "best" and quick:
+    elif search == "best" and quick and max_refits is None:
         search, options = "refit", {"leaders": 1}
     elif (
         search == "best" and certify and model.exact and model.cutoff is None

@@ -87,6 +87,8 @@ class Impact:
             f"Honouring {requests} removes {rows} and breaks {broken} of {total} promised "
             f"recourses, {self.known_by}."
         )
+        if self.updated.kept:
+            said = f"{self.updated.kept} {said.replace('by refitting', 'by that update')}"
         if (cutoff := self.updated.cutoff) is not None:
             move = self.updated.shift
             move = 0.0 if abs(move) < 1e-9 * self.updated.score_unit else move

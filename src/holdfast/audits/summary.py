@@ -13,7 +13,6 @@ import pandas as pd
 from holdfast.audits.actions import actions
 from holdfast.audits.likelihood import DrawnBand
 from holdfast.audits.words import headline
-from holdfast.models.pipelines import final_step
 from holdfast.report.schema import (
     ActionPart,
     AgreementPart,
@@ -81,7 +80,7 @@ def summarised(audit: Any) -> AuditSummary:
     line = audit.curve.loc[k]
     few = q < FEWEST
     ceilings = [None if few or c != c else at_most(c, q) for c in audit.curve["ceiling"]]
-    estimator = final_step(model.estimator)
+    estimator = model.inside
     return AuditSummary(
         created=datetime.datetime.now(datetime.UTC).replace(microsecond=0).isoformat(),
         reference=files.reference,
@@ -92,7 +91,7 @@ def summarised(audit: Any) -> AuditSummary:
             name=files.table,
         ),
         model=ModelPart(
-            name=type(estimator).__name__,
+            name=model.name,
             deletions=model.algebra,
             parameters=_parameters(estimator),
             preprocessing=files.preprocessing,
@@ -145,7 +144,11 @@ def summarised(audit: Any) -> AuditSummary:
         notes=files.shared_notes,
         missing=list(audit.missing),
         refits=audit.refits,
-        limits=[*LIMITS, *([] if model.cutoff is None else [MOVING])],
+        limits=[
+            *([model.kept] if model.kept else []),
+            *LIMITS,
+            *([] if model.cutoff is None else [MOVING]),
+        ],
         versions=_versions(),
     )
 

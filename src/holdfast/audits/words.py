@@ -9,6 +9,18 @@ import numpy as np
 from holdfast.report.words import at_most, people, percent
 
 
+def by_seeds_alone(share: float | None, refits: int) -> str:
+    """What a model that draws breaks with nobody erased: the rest is to be held against that.
+
+    Examples
+    --------
+    >>> from holdfast.audits.words import by_seeds_alone
+    >>> by_seeds_alone(0.12, 3)
+    'With nobody erased, other seeds alone break 12 % (3 refits).'
+    """
+    return f"With nobody erased, other seeds alone break {percent(share)} ({refits} refits)."
+
+
 def headline(audit: Any, ceiling: float | None) -> str:
     """The finding: how many, what share, what is proven, what chance does, the overshoot."""
     k = audit.headline_at
@@ -18,7 +30,7 @@ def headline(audit: Any, ceiling: float | None) -> str:
     said = [
         f"The strongest attack found erases {people(k, audit.unit)} of "
         f"{audit.counts['units']:,} and breaks {percent(confirmed)} of {q:,} promised recourses, "
-        "confirmed by refitting."
+        f"confirmed by {'that update' if audit.model.kept else 'refitting'}."
     ]
     if not np.isfinite(confirmed):
         said = [
@@ -33,13 +45,15 @@ def headline(audit: Any, ceiling: float | None) -> str:
     cutoff = audit.model.cutoff
     if cutoff is not None:
         said.append(f"The target is {cutoff.words} and moves with every refit.")
+    if audit.model.kept:
+        said.insert(0, audit.model.kept)
     if audit.quick:
         said.insert(0, "A first answer: a quick search, nothing proven.")
     if audit.seeds is not None and audit.seeds.draws:
-        said.append(
-            f"With nobody erased, other seeds alone break {percent(audit.seeds.mean)} "
-            f"({audit.seeds.draws} refits)."
-        )
+        said.append(by_seeds_alone(audit.seeds.mean, audit.seeds.draws))
+    made, most = (audit.plan.notes.get(name) for name in ("refits made", "max refits"))
+    if most is not None:
+        said.append(f"The search was given {most:,} refits and made {made:,}.")
     if audit.refit_noise:
         said.append(
             f"But refitting with nobody erased breaks {percent(audit.refit_noise)} by itself: the "

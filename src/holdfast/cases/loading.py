@@ -24,6 +24,7 @@ from holdfast.cases.files import (
 )
 from holdfast.cases.fitting import Labels, described, fit_kind, labels_for, plain, target_by_default
 from holdfast.cases.modelfile import loaded_model
+from holdfast.cases.native import NATIVE
 from holdfast.cases.promises import check_method, declared_rules, promised
 from holdfast.cases.remarks import Remarks
 from holdfast.cases.settings import Settings
@@ -36,6 +37,12 @@ from holdfast.recourse import target_of
 from holdfast.recourse.inference import near
 from holdfast.recourse.result import Recourse
 from holdfast.tables import typed
+
+#: deviations of a score by which a refit may differ from what a library's own file predicts
+GIVEN_BACK = 1e-3
+
+#: parameters that are named where a refit is said to give a file's predictions back
+REFIT_BY = ("n_estimators", "iterations", "learning_rate", "max_depth", "depth", "reg_lambda")
 
 
 @dataclass
@@ -107,6 +114,10 @@ def load_case(
         raise HoldfastError("⟦shards⟧ says how ⟦model⟧ is fitted: a model file is fitted already")
     if settings.unit == "subject" and settings.subject is None:
         raise HoldfastError("⟦unit⟧ subject needs ⟦subject⟧, the column that names people")
+    if settings.update != "refit" and settings.model not in (None, "boosting"):
+        raise HoldfastError(
+            f"⟦update⟧ {settings.update} is for boosting models: ⟦model⟧ boosting, or a file of one"
+        )
     check_method(settings)
     if reads_by_blocks(settings):
         if settings.shards is not None:
@@ -116,7 +127,13 @@ def load_case(
     rules = declared_rules(settings)
     tell("reading the table", 0, 1)
     if settings.model_file is not None:
-        fitted = loaded_model(settings.model_file, settings.allow_pickle, settings.trust, remarks)
+        fitted = loaded_model(
+            settings.model_file,
+            settings.allow_pickle,
+            settings.trust,
+            remarks,
+            settings.parameters,
+        )
         about.model_sha256 = sha256(settings.model_file)
         try:
             final_step(fitted)
@@ -158,6 +175,8 @@ def load_case(
     tell("fitting the model", 0, 1)
     model = _model(settings, fitted, train, labels, rows, gone, remarks)
     tell("fitting the model", 1, 1)
+    if model.kept:
+        remarks.add(model.kept, shareable=True)
     if not model.can.predicts and model.can.gradients:  # a family with an algebra, but not here
         said = f"Effects of erasure are known by refitting only: {model.can.why_not}."
         remarks.add(said, shareable=True)
@@ -211,11 +230,19 @@ def _model(
             _values(part.subjects),
         )
         model, warning = erasable_and_warning(
-            fitted, part.X, mine.values, _values(part.subjects), None, mine.favourable
+            fitted,
+            part.X,
+            mine.values,
+            _values(part.subjects),
+            None,
+            mine.favourable,
+            settings.update,
         )
     else:
         try:
             model, warning = _brought(settings, fitted, train, rows, gone)
+            if (proof := given_back(settings, model)) is not None:
+                remarks.add(proof, shareable=True)
         except (HoldfastError, NotFittedError):
             raise
         except Exception as failure:  # a damaged model does whatever it does
@@ -258,8 +285,14 @@ def _brought(
 
     def on(some: Any) -> tuple[ErasableModel, str | None]:
         part = train.take(some)
-        return erasable_and_warning(
+        made = erasable_and_warning(
             fitted, part.X, y[some], _values(part.subjects), None, favourable
+        )
+        refuse_another_fit(settings, made[0])
+        if settings.update == "refit":
+            return made
+        return erasable_and_warning(
+            fitted, part.X, y[some], _values(part.subjects), None, favourable, settings.update
         )
 
     if len(gone) == 0:
@@ -273,12 +306,56 @@ def _brought(
     return (model if model.can.gradients else model.without([])), warning
 
 
+def _is_native(settings: Settings) -> bool:
+    return settings.model_file is not None and settings.model_file.suffix.lower() in NATIVE
+
+
+def refuse_another_fit(settings: Settings, model: ErasableModel) -> None:
+    """Refuse a library's own file whose predictions a refit on the table does not give back."""
+    if not _is_native(settings):
+        return
+    assert settings.model_file is not None
+    far, native = _difference(model), NATIVE[settings.model_file.suffix.lower()]
+    if not far <= GIVEN_BACK:
+        raise DataMismatchError(
+            f"a refit on {str(settings.train)!r} does not give back the predictions of "
+            f"{str(settings.model_file)!r}: the scores of training rows differ by up to {far:.2g} "
+            "deviations. Either the table is not the one it was fitted on, in the same order, or "
+            f"the fit had parameters that {native.library}'s files do not hold ({native.missing}): "
+            "give them with ⟦param⟧ NAME=VALUE, or save the estimator itself with skops.io.dump"
+        )
+
+
+def given_back(settings: Settings, model: ErasableModel) -> str | None:
+    """How near a refit comes to a library's own file, in words."""
+    if not _is_native(settings) or model.kept:
+        return None
+    assert settings.model_file is not None
+    told = {n: v for n, v in model.inside.get_params().items() if n in REFIT_BY and v is not None}
+    by = ", ".join(f"{name}={value}" for name, value in told.items())
+    return (
+        f"{settings.model_file.name} holds trees and not their fit; a refit on the table "
+        f"({by}; the library's defaults for what the file does not say) gives its predictions "
+        f"back: the scores of training rows differ by at most {_difference(model):.1g} deviations."
+    )
+
+
+def _difference(model: ErasableModel) -> float:
+    """How far a refit with nobody erased is from the model, on its training rows, in deviations."""
+    again = model.refitted_on(np.arange(model.rows.n))
+    return float(np.abs(again.training_scores - model.training_scores).max() / model.score_unit)
+
+
 def _labels_of_model(settings: Settings, fitted: Any, column: pd.Series) -> tuple[Any, Any]:
     last = final_step(fitted)
     if not is_classifier(last):
         favourable = settings.favourable or "high"
         return typed(column.to_frame(), str(settings.train)).iloc[:, 0].to_numpy(), favourable
     by_text = {plain(c): c for c in np.asarray(last.classes_).tolist()}
+    found = np.unique([plain(value) for value in column])
+    if _is_native(settings) and set(by_text) == {"0", "1"} != set(found) and len(found) == 2:
+        # such a file has numbers for the classes, in the order of their names
+        by_text = dict(zip(found.tolist(), np.asarray(last.classes_).tolist(), strict=True))
     unknown = [value for value in column if plain(value) not in by_text]
     if unknown:
         raise HoldfastError(

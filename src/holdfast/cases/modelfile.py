@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import pickle
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from holdfast.archives import check_array, check_arrays, checked_zip, member, refuse_if_larger
+from holdfast.cases.native import NATIVE, from_native
+from holdfast.cases.native.inside_skops import made_anew
 from holdfast.cases.remarks import Remarks
 from holdfast.cases.restored import check_restored
 from holdfast.cases.trust import named_in, nodes_of, refused
@@ -24,16 +26,32 @@ MOST_SCHEMA = 64 * 10**6
 RUNS_CODE = (".pkl", ".pickle", ".joblib")
 
 
-def loaded_model(path: Path, allow_pickle: bool, trust: Sequence[str], remarks: Remarks) -> Any:
-    """A fitted estimator; files that run code only where that is allowed."""
+def loaded_model(
+    path: Path,
+    allow_pickle: bool,
+    trust: Sequence[str],
+    remarks: Remarks,
+    parameters: Mapping[str, Any] | None = None,
+) -> Any:
+    """A fitted estimator; files that run code only where that is allowed.
+
+    ``parameters`` are of the fit, for what a boosting library's own file does not say.
+    """
     file = existing_file(path)
     suffix = file.suffix.lower()
+    if suffix in NATIVE:
+        return from_native(file, parameters or {})
+    if parameters:
+        raise HoldfastError(
+            f"⟦param⟧: {str(path)!r} holds an estimator with its own parameters; they are given "
+            f"for ⟦model⟧ KIND, and for {', '.join(NATIVE)} files"
+        )
     if suffix == ".skops":
         return _from_skops(file, trust, remarks)
     if suffix not in RUNS_CODE:
         raise HoldfastError(
-            f"{str(path)!r}: models come as .skops files (skops.io.dump), or with ⟦allow_pickle⟧ "
-            "as .pkl, .pickle or .joblib"
+            f"{str(path)!r}: models come as .skops files (skops.io.dump), as boosting libraries "
+            f"save them ({', '.join(NATIVE)}), or with ⟦allow_pickle⟧ as .pkl, .pickle or .joblib"
         )
     if not allow_pickle:
         raise HoldfastError(
@@ -120,6 +138,8 @@ def _checked(packed: bytes, what: str) -> tuple[Any, bytes]:
             if node["__loader__"] == "SparseMatrixNode":
                 inner = check_arrays(files[name], f"{name!r} in {what}")
             unpacked += inner  # every use is a copy
+        for node in nodes_of(schema):
+            made_anew(node, files, what)
     refuse_if_larger(what, len(packed), unpacked)
     made = BytesIO()
     with zipfile.ZipFile(made, "w") as clean:

@@ -27,6 +27,7 @@ from sklearn.svm._base import BaseLibSVM
 from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor
 from sklearn.tree._tree import Tree
 
+from holdfast.cases.native.inside_skops import reaches_out
 from holdfast.errors import HoldfastError
 
 #: 32-bit words of one set of categories in a histogram tree
@@ -42,7 +43,7 @@ MOST_DEGREE = 20
 def check_restored(model: Any, what: str) -> None:
     """Refuse a model that would reach out of itself, by what it holds or where it points."""
     for part in _parts(model):
-        reach = _reaches_out(part)
+        reach = _reaches_out(part) or reaches_out(part)
         if reach:
             raise HoldfastError(f"{what} {reach}: save it again without")
         try:
@@ -102,7 +103,9 @@ def _reaches_out(part: Any) -> str | None:
 def _is_restored(part: Any) -> bool:
     """Whether a part was made from attributes out of the file: no array, function or container."""
     home = type(part).__module__.partition(".")[0]
-    return home in ("sklearn", "holdfast") and not isinstance(part, dict | list | tuple)
+    return home in ("sklearn", "holdfast", "lightgbm", "xgboost", "catboost") and not isinstance(
+        part, dict | list | tuple
+    )
 
 
 def _is_nothing(value: Any) -> bool:

@@ -82,6 +82,7 @@ def audit_case(settings: Settings, case: Case, progress: Progress | None = None)
         about=case.about,
         target_rule=settings.target_rule,
         groups=_groups(settings, case),
+        max_refits=settings.max_refits,
     )
     _say_who_was_looked_at(case, result)
     if settings.survive is not None:

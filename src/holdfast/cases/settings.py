@@ -54,6 +54,7 @@ class Settings(BaseModel):
     model_file: Path | None = None
     allow_pickle: bool = False
     trust: list[str] = Field(default_factory=list)
+    update: Literal["refit", "leaves", "bins"] = "refit"
 
     people: Path | None = None
     holdout: float = Field(0.2, gt=0, lt=1)
@@ -73,6 +74,7 @@ class Settings(BaseModel):
 
     max_deletions: int = Field(14, ge=1)
     search: str = "best"
+    max_refits: int | None = Field(None, ge=1)
     unit: Literal["row", "subject"] | None = None
     certify: bool = True
     time_limit: float | None = Field(None, ge=0, allow_inf_nan=False)
@@ -258,6 +260,8 @@ model = "logistic"           # fit it: linear, ridge, logistic, ntk, lssvm, mlp,
                              # touch k shards at most, a certificate for any kind
 # model_file = "model.skops" # or a fitted model (instead of model)
                              # (pickles, and types of your own: --allow-pickle, --trust NAME)
+                             # or what a boosting library saves: .txt, .json, .ubj, .cbm
+# update = "leaves"          # of boosting models; what it keeps is said beside every number
 
 # people = "people.csv"      # who needs recourse; else a held-out part of the table
 # holdout = 0.2              # how large that part is
@@ -277,6 +281,7 @@ model = "logistic"           # fit it: linear, ridge, logistic, ntk, lssvm, mlp,
 
 max_deletions = 14
 # search = "best"
+# max_refits = 200           # for models known by refitting only: what the search may spend
 # unit = "subject"           # what one erasure removes: row or subject
 # certify = true
 # time_limit = 600           # seconds for all of it

@@ -9,6 +9,7 @@ Nothing else is called: no bound methods, no operators, no constructors with arg
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import importlib
 import sys
@@ -18,6 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
+
+from holdfast.cases.native import inside_skops as boosters
 
 #: packages whose estimators may be restored by their attributes; nothing of them is called with
 #: arguments out of the file
@@ -65,6 +68,9 @@ CONTAINER_HELPERS = frozenset(
         "sklearn.utils._encode._nandict",
     ]
 )
+
+#: types of boosting libraries, restored from bytes that were looked through and written anew
+BOOSTING = boosters.TYPES
 
 #: packages that are looked into where they are imported already, and never made to import more
 LOOKED_INTO = ("numpy", "scipy", "builtins", "collections")
@@ -137,6 +143,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "RandomGeneratorNode": ("numpy.random",),
     "SparseMatrixNode": ("scipy.sparse",),
     "BytesNode": ("builtins",),
+    "BytearrayNode": ("builtins",),
     "SliceNode": ("builtins",),
     "JsonNode": (),  # JSON, whatever it calls itself
 }
@@ -215,6 +222,8 @@ def is_safe(named: Named) -> bool:
         made = _resolved(named)
         if named.key in ("dtype_include", "dtype_exclude"):
             return isinstance(made, type) and (made is object or issubclass(made, np.generic))
+        if named.key == "default_factory":
+            return made is collections.OrderedDict
         return named.key in ("key_types", "dtype") and _is_scalar(made)
     if loader == "PartialNode":  # what it calls is a node of its own, judged as a function
         return named.full == "functools.partial"
@@ -235,7 +244,9 @@ def _resolved(named: Named) -> Any:
     module = None
     if _lies_in(named.module, LOOKED_INTO):
         module = sys.modules.get(named.module)
-    elif _lies_in(named.module, PACKAGES) and not NEVER_IMPORTED & set(named.module.split(".")):
+    elif named.full in BOOSTING or (
+        _lies_in(named.module, PACKAGES) and not NEVER_IMPORTED & set(named.module.split("."))
+    ):
         with contextlib.suppress(Exception):  # it is not there, or cannot be imported here
             module = importlib.import_module(named.module)
     return getattr(module, named.name, None)
@@ -280,7 +291,7 @@ def _is_restorable(made: Any) -> bool:
     module = _own_module(made)
     if NEVER_IMPORTED & set(module.split(".")):
         return False
-    if _full(made) in HELPERS | COMPILED or module in PARTS:
+    if _full(made) in HELPERS | COMPILED | BOOSTING or module in PARTS:
         return True
     return _lies_in(module, PACKAGES) and issubclass(made, BaseEstimator)
 

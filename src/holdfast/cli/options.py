@@ -96,7 +96,12 @@ Shards = Annotated[
     ),
 ]
 ModelFile = Annotated[
-    Path | None, option("--model-file", panel=MODEL, help="Or a fitted model: a .skops file.")
+    Path | None,
+    option(
+        "--model-file",
+        panel=MODEL,
+        help="Or a fitted model: .skops, or a boosting library's .txt, .json, .ubj, .cbm.",
+    ),
 ]
 AllowPickle = Annotated[
     bool | None,
@@ -112,6 +117,14 @@ Trust = Annotated[
         "--trust",
         panel=MODEL,
         help="A type of your own in a .skops file: its code may run. Repeatable.",
+    ),
+]
+Update = Annotated[
+    Literal["refit", "leaves", "bins"] | None,
+    option(
+        "--update",
+        panel=MODEL,
+        help="How erasing changes a boosting model: refit; or leaves, bins, which keep something.",
     ),
 ]
 People = Annotated[
@@ -245,6 +258,7 @@ MODELS = {
     "model_file": ModelFile,
     "allow_pickle": AllowPickle,
     "trust": Trust,
+    "update": Update,
 }
 #: who needs recourse, and how it is found
 PEOPLE = {
@@ -272,6 +286,14 @@ AUDIT = {
     ],
     "search": Annotated[
         Searcher | None, option("--search", panel=WORK, help="How to look for them; best.")
+    ],
+    "max_refits": Annotated[
+        int | None,
+        option(
+            "--max-refits",
+            panel=WORK,
+            help="For models known by refitting only: refits the search may make.",
+        ),
     ],
     "unit": Annotated[
         Literal["row", "subject"] | None,

@@ -75,6 +75,11 @@ class Capabilities:
         Whether the score is linear in the features.
     rounding : float
         The relative error that rounding leaves in a score or an effect.
+    leaves : bool
+        Whether ``leaf_pulls`` says what rows do to points through the leaves they share.
+    keeps : str
+        What a refit keeps though it remembers the erased rows, as a clause; empty: nothing, it is
+        a full refit. Said wherever numbers of the model are shown.
     """
 
     predictions: tuple[str, ...] = ()
@@ -89,6 +94,8 @@ class Capabilities:
     form: Literal["linear", "smooth", "kernel", "parts"] | None = None
     linear: bool = False
     rounding: float = 1e-11
+    leaves: bool = False
+    keeps: str = ""
 
     @property
     def predicts(self) -> bool:

@@ -20,6 +20,7 @@ from holdfast.cards import card
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
 from holdfast.estimators.from_optbinning import is_scorecard, of_scorecard
 from holdfast.estimators.from_statsmodels import is_result, of_result
+from holdfast.estimators.policies import under_policy
 from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.cutoffs import Cutoff
 from holdfast.models.drift import spread_of
@@ -50,6 +51,7 @@ def erasable(
     subjects: Any = None,
     sample_weight: Any = None,
     favourable: Any = 1,
+    update: str = "refit",
 ) -> ErasableModel:
     """A fitted estimator as a model that can forget its training rows.
 
@@ -72,6 +74,12 @@ def erasable(
     favourable : label, default=1
         The good outcome of a classifier; ``"high"`` or ``"low"`` for a regressor (1 means high).
         Scores are oriented so that higher is better for the person.
+    update : {"refit", "leaves", "bins"}
+        What is done to the model when rows are erased. By default it is refitted, and nothing of
+        them is left. For boosting models, two policies that keep something, and say so wherever
+        their numbers are shown: ``"leaves"`` keeps the structure of the trees (and preprocessing
+        before them) and computes the leaf values again; ``"bins"`` (LightGBM, XGBoost) grows new
+        trees in the bins of the first fit.
 
     Returns
     -------
@@ -94,15 +102,27 @@ def erasable(
     >>> bool(abs(predicted - refitted).max() < 1e-9)
     True
     """
-    model, warning = erasable_and_warning(fitted, X, y, subjects, sample_weight, favourable)
+    model, warning = erasable_and_warning(fitted, X, y, subjects, sample_weight, favourable, update)
     if warning is not None:
         warnings.warn(warning, DriftWarning, stacklevel=2)
     return model
 
 
-def erasable_and_warning(*arguments: Any) -> tuple[ErasableModel, str | None]:
+def erasable_and_warning(
+    fitted: Any,
+    X: Any,
+    y: Any,
+    subjects: Any = None,
+    sample_weight: Any = None,
+    favourable: Any = 1,
+    update: str = "refit",
+) -> tuple[ErasableModel, str | None]:
     """What :func:`erasable` makes, and what it would warn of, for those who say so themselves."""
-    model = ErasableModel(*arguments)
+    model = ErasableModel(fitted, X, y, subjects, sample_weight, favourable)
+    if update != "refit":
+        table = model.queries(model.X, "X")
+        kept = under_policy(model.estimator, table, model.y, model.sample_weight, update)
+        model = ErasableModel(kept, X, y, subjects, sample_weight, favourable)
     return model, model._verified()
 
 
@@ -258,9 +278,19 @@ class ErasableModel:
         return "exact" if self.exact else "/".join(self.can.predictions) or "refit only"
 
     @property
+    def kept(self) -> str:
+        """What a refit keeps though it remembers the erased rows, as a sentence; or nothing."""
+        return f"Not a full refit: {self.can.keeps}." if self.can.keeps else ""
+
+    @property
     def name(self) -> str:
         """The class of the estimator, or of its last step."""
-        return type(self._final).__name__
+        return type(self.inside).__name__
+
+    @property
+    def inside(self) -> Any:
+        """The estimator, or the last step of its pipeline; of a policy, what it is about."""
+        return getattr(self._final, "inside", self._final)
 
     @property
     def classes(self) -> list[Any] | None:
@@ -271,7 +301,8 @@ class ErasableModel:
         return found
 
     def __repr__(self) -> str:
-        return f"<ErasableModel {self.name}, n={self.rows.n}, {self.algebra}>"
+        kept = f", {self.can.keeps}" if self.can.keeps else ""
+        return f"<ErasableModel {self.name}, n={self.rows.n}, {self.algebra}{kept}>"
 
     def _repr_html_(self) -> str:
         facts = {
@@ -279,6 +310,7 @@ class ErasableModel:
             "features": self.frame.shape[1],
             "deletions": self.algebra,
             "before it": "" if self.preprocessing is None else "preprocessing, refitted with it",
+            "update": self.can.keeps,
         }
         return card(f"{self.name} that can forget", facts)
 
@@ -596,6 +628,19 @@ class ErasableModel:
             derivatives=lambda Q: inner.derivatives(z(Q)),
             exact=inner.exact,
         )
+
+    def leaf_pulls(self, Q: Any) -> Array:
+        """How far each training row alone lifts the score of each point, (q, n), by shared leaves.
+
+        For boosting models (``can.leaves``): the trees' structure kept, later trees left as they
+        are. An order of candidates to begin with, no prediction of what a refit does.
+        """
+        if not self.can.leaves:
+            raise self._refuse("leaves that are known")
+        weights = np.ones(self.rows.n) if self.sample_weight is None else self.sample_weight
+        core: Any = self.core
+        lifts: Array = core.leaf_pulls(self.queries(Q), self.queries(self.X, "X"), self.y, weights)
+        return lifts
 
     def leave_one_out_scores(self) -> Array:
         """Each training row's score by the model fitted without it, in closed form (n,).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import UnsupportedModelError
+from holdfast.estimators.steady import steadied
+
+#: what parameters that seed random numbers are called
+SEEDS = ("random_state", "random_seed")
 
 
 def final_step(estimator: Any) -> Any:
@@ -168,6 +173,23 @@ def _inside(step: Any, X: Any, y: Any) -> str:
     return "" if found == type(step).__name__ else f", in it {found}"
 
 
+def anew(estimator: Any) -> Any:
+    """A clone that is to be fitted as refits are."""
+    fresh = clone(estimator)
+    pair = [e.steps[-1][1] if isinstance(e, Pipeline) else e for e in (fresh, estimator)]
+    steadied(*pair)
+    return fresh
+
+
+def seeds_of(estimator: Any) -> list[str]:
+    """The parameters by which something in an estimator draws random numbers."""
+    names = [name for name in estimator.get_params() if name.split("__")[-1] in SEEDS]
+    last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
+    if not names and "random_seed" in inspect.signature(type(last[1]).__init__).parameters:
+        names = [f"{last[0]}__random_seed".removeprefix("__")]  # CatBoost lists what was set only
+    return names
+
+
 def _refit_step(
     step: Any,
     X: Any,
@@ -181,6 +203,6 @@ def _refit_step(
         return step.refitted_on(rows, X, y, sample_weight, unchanged)
     extra = {} if sample_weight is None else {"sample_weight": sample_weight}
     if warm is None:
-        return clone(step).fit(X, y, **extra)
+        return steadied(clone(step), step).fit(X, y, **extra)
     going_on = copy.deepcopy(warm).set_params(warm_start=True).fit(X, y, **extra)
     return going_on.set_params(warm_start=step.warm_start)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from holdfast.algebra.rows import Array, TrainingRows
 from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.estimators.policies import trees_of
 from holdfast.models.core import Capabilities, Core
+from holdfast.models.pipelines import seeds_of
 
 #: probabilities are kept this far from 0 and 1, so that log-odds stay finite (±13.8)
 CLIP = 1e-6
@@ -28,7 +31,12 @@ class RefitCore(Core):
     @property
     def can(self) -> Capabilities:
         return Capabilities(
-            why_not=self._reason, gradients=False, refit="training", draws=_draws(self.estimator)
+            why_not=self._reason,
+            gradients=False,
+            refit="training",
+            draws=bool(seeds_of(self.estimator)),
+            leaves=self._trees is not None,
+            keeps=getattr(self.estimator, "keeps", ""),
         )
 
     def scores(self, X: Any) -> Array:
@@ -48,6 +56,21 @@ class RefitCore(Core):
             )
         return scores
 
+    @cached_property
+    def _trees(self) -> Any:
+        """The trees and what they are shown, where it is known how their leaf values came about."""
+        try:
+            return trees_of(self.estimator)
+        except UnsupportedModelError:
+            return None
+
+    def leaf_pulls(self, Q: Any, X: Any, y: Array, weights: Array) -> Array:
+        """How far each training row alone lifts each point's score by shared leaves, (q, n)."""
+        trees, shown = self._trees
+        y = np.asarray(y if self.rows.classes is None else self.rows.classes, dtype=float)
+        lifts: Array = trees.pulls(trees.leaves(shown(X)), y, weights, trees.leaves(shown(Q)))
+        return self.sign * lifts
+
     def _scores(self, X: Any) -> Array:
         if self.rows.classes is None:
             return self.sign * _flat(np.asarray(self.estimator.predict(X), dtype=float))
@@ -62,11 +85,6 @@ class RefitCore(Core):
             f"{type(self.estimator).__name__} gives neither probabilities nor decision values "
             "(a VotingClassifier does with voting='soft')"
         )
-
-
-def _draws(estimator: Any) -> bool:
-    """Whether something in it draws random numbers."""
-    return any(name.split("__")[-1] == "random_state" for name in estimator.get_params())
 
 
 def _flat(predictions: Array) -> Array:

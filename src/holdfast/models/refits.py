@@ -19,13 +19,12 @@ from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import clone
 
 from holdfast.algebra.rows import Array, Mask, Positions, take
 from holdfast.algebra.threads import LARGE, one_blas_thread
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
-from holdfast.models.pipelines import refitted
+from holdfast.models.pipelines import anew, refitted, seeds_of
 from holdfast.models.solving import Solved, can_go, scores_or_nan, whole_scores
 from holdfast.shared_state import quiet
 
@@ -186,9 +185,8 @@ class Refits:
         for draw in range(draws):
             self._tell("refits with other seeds", draw, draws)
             order = rng.permutation(model.rows.n)
-            fresh = clone(model.estimator)
-            seeds = [name for name in fresh.get_params() if name.split("__")[-1] == "random_state"]
-            fresh.set_params(**{name: int(rng.integers(2**31)) for name in seeds})
+            fresh = anew(model.estimator)
+            fresh.set_params(**{name: int(rng.integers(2**31)) for name in seeds_of(fresh)})
             weights = None if model.sample_weight is None else model.sample_weight[order]
             X, y = take(model.X, order), model.y[order]
             with quiet, one_blas_thread(small_matrices(model)):

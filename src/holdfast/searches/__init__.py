@@ -22,11 +22,12 @@ from holdfast.searches.attack import OBJECTIVES, Attack, attack_on, late
 from holdfast.searches.best import best
 from holdfast.searches.found import Found, Method
 from holdfast.searches.gates import gates
-from holdfast.searches.greedy import greedy, greedy_count, greedy_soft, influence, refit
+from holdfast.searches.greedy import greedy, greedy_count, greedy_soft, influence
 from holdfast.searches.optimal import optimal
 from holdfast.searches.plan import Plan
 from holdfast.searches.random import random
 from holdfast.searches.shortlisting import ROUNDS, doubtful, overlooked, shortlisted
+from holdfast.searches.surrogate import refit
 
 #: searches by name; :func:`holdfast.register` adds others
 METHODS: dict[str, Method] = {
@@ -100,7 +101,10 @@ def search(
     progress : callable, optional
         Called with ``(done, total)`` as the search goes on.
     **options
-        Of the method.
+        Of the method. ``"refit"`` takes ``max_refits`` (what it may spend, spread over its steps),
+        or ``leaders`` (refits at each step), and ``surrogate``: what ranks the candidates
+        (``"leaves"`` they share with the recourses, for boosting models; else ``"kernel"``,
+        ``"linear"``, or ``"random"`` to compare with).
 
     Returns
     -------
@@ -150,6 +154,7 @@ def search(
                 threads,
                 approximation,
                 by_refits=found_by.attack == "refits",
+                rng=rng,
                 **own,
             )
             attack.tell, attack.deadline = progress or attack.tell, deadline

@@ -439,9 +439,11 @@ def attack_on(
     objective: str = "outcome",
     threads: int | None = None,
     approximation: str | None = None,
-    surrogate: str = "kernel",
+    surrogate: str | None = None,
+    max_refits: int | None = None,
     leaders: int | None = None,
     by_refits: bool = False,
+    rng: Any = None,
 ) -> Attack:
     """The attack a model allows: by its algebra, by algebra and refits, or through a stand-in.
 
@@ -449,12 +451,16 @@ def attack_on(
     ----------
     approximation : str, optional
         Search by this algebra alone.
-    surrogate : {"kernel", "linear"}
-        The stand-in, for models without the algebra.
+    surrogate : {"leaves", "kernel", "linear", "random"}, optional
+        What ranks candidates for models without the algebra.
+    max_refits : int, optional
+        How many refits a search may make, where it refits its leaders.
     leaders : int, optional
         How many candidates of a sweep are looked at more closely, where refits are made.
     by_refits : bool
         Whether every choice is to be confirmed by refits even where the algebra is exact.
+    rng : Generator, optional
+        For candidates ranked at random.
     """
     if objective not in OBJECTIVES:
         raise HoldfastError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
@@ -473,7 +479,7 @@ def attack_on(
             )
         from holdfast.searches.surrogate import SurrogateAttack
 
-        return SurrogateAttack(model, promises, units, surrogate, leaders or 4, threads)
+        return SurrogateAttack(model, promises, units, surrogate, leaders, threads, max_refits, rng)
     if approximation is not None:
         outcome = model.deletions(points, method=approximation)
         return AlgebraAttack(outcome, margins, units, objective, threads)

@@ -62,4 +62,4 @@ class Method:
     @property
     def of_attack(self) -> tuple[str, ...]:
         """Options that are the attack's."""
-        return ("surrogate", "leaders") if self.attack == "refits" else ()
+        return ("surrogate", "leaders", "max_refits") if self.attack == "refits" else ()

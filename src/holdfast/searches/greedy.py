@@ -7,7 +7,6 @@ and it picks the lowest index, over and over; ``greedy`` breaks such ties by the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -67,25 +66,6 @@ def influence(attack: Attack, budget: int, rng: Any) -> list[list[int]]:
     soft = median_margin(attack.margins) if attack.objective == "outcome" else None
     sweep = attack.singles(soft)
     return in_turn(attack, sweep.ranked(), budget)
-
-
-def refit(attack: Attack, budget: int, rng: Any) -> list[list[int]]:
-    """One at a time, each the worst of the leaders that were refitted; never less than before."""
-    chosen: list[int] = []
-    sets: list[list[int]] = [[]]
-    reached = -math.inf
-    for _ in range(budget):
-        if late(attack):
-            break
-        sweep = attack.sweep(chosen)
-        if not sweep.possible.any():
-            break
-        chosen = [*chosen, sweep.best]
-        attack.tell(len(chosen), budget)
-        better = sweep.value[sweep.best] >= reached
-        reached = max(reached, float(sweep.value[sweep.best]))
-        sets.append(chosen if better else sets[-1])
-    return sets
 
 
 def in_turn(attack: Attack, order: Iterable[Any], budget: int) -> list[list[int]]:

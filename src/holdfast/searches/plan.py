@@ -87,7 +87,8 @@ class Plan:
     def __repr__(self) -> str:
         return (
             f"<Plan {self.method}, up to {self.max_deletions} {self.unit}s, "
-            f"{self.predicted[-1]:.0%} of {len(self.points)} recourses broken (predicted)>"
+            f"{self.predicted[-1]:.0%} of {len(self.points)} recourses broken (predicted)"
+            f"{', ' if self.model.kept else ''}{self.model.can.keeps}>"
         )
 
     def _repr_html_(self) -> str:
@@ -98,6 +99,7 @@ class Plan:
             "refitted": "see the last column"
             if self._rerun is not None
             else "not yet: plan.rerun()",
+            "update": self.model.can.keeps,
         }
         return card("The strongest erasures found", facts, self.frame().round(4))
 

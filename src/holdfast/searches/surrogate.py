@@ -1,15 +1,19 @@
-"""Models without the algebra: candidates screened by a stand-in, leaders refitted.
+"""Models without the algebra: candidates ranked by a stand-in, leaders refitted, within a budget.
 
-The stand-in is kernel ridge regression on the same rows and labels (for models with an algebra,
-that algebra itself), its scores matched to the model's own; what it says of a deletion orders the
-candidates. The model is then refitted without each of the leaders in turn. A boosting model also
-moves when nothing is deleted but the seed or the order of the rows changes
+Boosting models rank candidates by the leaves they share with the recourses
+(:mod:`holdfast.searches.by_leaves`). For others the stand-in is kernel ridge regression on the same
+rows and labels (for models with an algebra, that algebra itself), its scores matched to the model's
+own; what it says of a deletion orders the candidates. The model is then refitted without each of
+the leaders in turn; with ``max_refits``, as many of them as the budget has for each step.
+
+A boosting model also moves when nothing is deleted but the seed or the order of the rows changes
 (:meth:`holdfast.models.refits.Refits.reseeded` measures that), and a broken recourse means little
 where that is large.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,7 +34,12 @@ from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.refits import Refits
 from holdfast.recourse.promises import Promises
-from holdfast.searches.attack import AlgebraAttack, Watched, damage
+from holdfast.searches.attack import AlgebraAttack, Watched, damage, late
+from holdfast.searches.by_leaves import LeafStandIn, RandomStandIn
+from holdfast.searches.found import Found
+
+#: what can rank candidates
+SURROGATES = ("leaves", "kernel", "linear", "random")
 
 #: beyond so many rows the kernel matrix costs more than the refits it saves
 _MOST_ROWS = 6_000
@@ -39,7 +48,7 @@ _MOST_ROWS = 6_000
 def stand_in(
     model: ErasableModel, promises: Promises, units: Units, kind: str, threads: int | None
 ) -> AlgebraAttack:
-    """An attack on a stand-in for the model, margins in the model's own scores."""
+    """An attack on kernel or linear ridge, margins in the model's own scores."""
     if model.can.predicts and model.can.form != "parts":
         outcome = model.deletions(promises.kept_points)
         return AlgebraAttack(outcome, promises.margins, units, threads=threads)
@@ -77,13 +86,18 @@ class SurrogateAttack(Watched):
     Parameters
     ----------
     model, promises, units
-    surrogate : {"kernel", "linear"}
-    leaders : int
-        Candidates refitted in every sweep.
+    surrogate : {"leaves", "kernel", "linear", "random"}, optional
+        By default the leaves where they are known, else the kernel.
+    leaders : int, optional
+        Candidates refitted at every step; 4, or what the budget has.
     threads : int, optional
+    max_refits : int, optional
+        Refits the search may make.
     """
 
     objective = "outcome"
+    #: how many refits a search will make, at most: for whoever watches its progress
+    planned = 1
     costly = True
     sweeps_all = False
 
@@ -92,29 +106,66 @@ class SurrogateAttack(Watched):
         model: ErasableModel,
         promises: Promises,
         units: Units,
-        surrogate: str,
-        leaders: int,
+        surrogate: str | None,
+        leaders: int | None,
         threads: int | None,
+        max_refits: int | None = None,
+        rng: Any = None,
     ):
-        positive_number("leaders", leaders)
-        if surrogate not in ("kernel", "linear"):
-            raise HoldfastError(f"surrogate must be 'kernel' or 'linear', got {surrogate!r}")
-        self.units, self.margins, self._leaders = units, promises.margins, int(leaders)
+        for name, value in (("leaders", leaders), ("max_refits", max_refits)):
+            if value is not None:
+                positive_number(name, value)
+        if leaders is not None and max_refits is not None:
+            raise HoldfastError("leaders and max_refits both say how many refits: give one of them")
+        if surrogate not in (None, *SURROGATES):
+            known = ", ".join(map(repr, SURROGATES))
+            raise HoldfastError(f"surrogate must be one of {known}, got {surrogate!r}")
+        self.ranked_by = surrogate or ("leaves" if model.can.leaves else "kernel")
+        self.units, self.margins = units, promises.margins
+        self.max_refits = None if max_refits is None else int(max_refits)
+        self._leaders = int(leaders or 4)
         self._scores, self._target = promises.kept_scores, promises.target
         self._refits = Refits(model, promises.kept_points)
-        self._stand_in = stand_in(model, promises, units, surrogate, threads)
+        if self.ranked_by == "leaves":
+            self._stand_in: Any = LeafStandIn(model, promises, units)
+        elif self.ranked_by == "random":
+            self._stand_in = RandomStandIn(units, np.random.default_rng(rng))
+        else:
+            self._stand_in = stand_in(model, promises, units, self.ranked_by, threads)
+
+    @property
+    def refits(self) -> int:
+        """How many refits were made so far."""
+        return self._refits.fits
+
+    def leaders_at(self, step: int, steps: int) -> int:
+        """How many candidates are refitted at a step, of so many: the budget, spread evenly."""
+        if self.max_refits is None:
+            return self._leaders
+        return self.max_refits * step // steps - self.max_refits * (step - 1) // steps
 
     def singles(self, temperature: float | None = None) -> Sweep:
         return self._stand_in.singles(temperature)
 
+    def ranked(self, units: Sequence[int], most: int) -> list[int]:
+        """The stand-in's leaders after some deletions."""
+        leaders: list[int] = self._stand_in.sweep(units).ranked(most).tolist()
+        return leaders
+
     def sweep(self, units: Sequence[int], temperature: float | None = None) -> Sweep:
         """The stand-in's leaders, each refitted."""
-        screened = self._stand_in.sweep(units)
+        return self.refitted(units, self.ranked(units, self._leaders))
+
+    def refitted(self, units: Sequence[int], candidates: Sequence[int]) -> Sweep:
+        """Some candidates after some deletions, each refitted while there is time."""
         value = np.full(len(self.units), -np.inf)
         tie, possible = value.copy(), np.zeros(len(self.units), dtype=bool)
-        for candidate in screened.ranked(self._leaders).tolist():
+        for candidate in candidates:
+            if possible.any() and late(self):
+                break
             possible[candidate] = True
             value[candidate], tie[candidate] = self.value([*units, candidate])
+            self.tell(self.refits, self.planned)
         return Sweep(value, tie, possible)
 
     def feasible(self, units: Sequence[int]) -> bool:
@@ -132,3 +183,34 @@ class SurrogateAttack(Watched):
 
     def broken(self, units: Sequence[int]) -> int:
         return int(np.sum(~(self._after(units) >= self._target)))
+
+
+def refit(attack: SurrogateAttack, budget: int, rng: Any) -> Found:
+    """One at a time, each the worst of the leaders that were refitted; never less than before.
+
+    With fewer refits than steps, the stand-in chooses by itself in between.
+    """
+    chosen: list[int] = []
+    sets: list[list[int]] = [[]]
+    reached = -math.inf
+    attack.planned = attack.max_refits or budget * attack.leaders_at(1, budget)
+    for step in range(1, budget + 1):
+        if late(attack):
+            break
+        refits = attack.leaders_at(step, budget)
+        leaders = attack.ranked(chosen, max(refits, 1))
+        if not leaders:
+            break
+        if not refits:
+            chosen = [*chosen, *leaders]
+            sets.append(sets[-1])
+            continue
+        sweep = attack.refitted(chosen, leaders)
+        chosen = [*chosen, sweep.best]
+        better = sweep.value[sweep.best] >= reached
+        reached = max(reached, float(sweep.value[sweep.best]))
+        sets.append(chosen if better else sets[-1])
+    notes = {"candidates ranked by": attack.ranked_by, "refits made": attack.refits}
+    if attack.max_refits is not None:
+        notes["max refits"] = attack.max_refits
+    return Found(sets, notes=notes)

@@ -64,7 +64,11 @@ class Hardening:
     @property
     def recommendation(self) -> str:
         """What to do, in words: the cheapest that is proven, else the best that was found."""
-        return self._recommended(self.table, shared=False)
+        return self._said(self._recommended(self.table, shared=False))
+
+    def _said(self, recommendation: str) -> str:
+        """What the models keep goes first."""
+        return f"{self.case.model.kept} {recommendation}".strip()
 
     def _recommended(self, lines: pd.DataFrame, shared: bool) -> str:
         k = self.case.survive
@@ -115,7 +119,7 @@ class Hardening:
         quality = "area under the ROC curve" if self.case.model.classes is not None else "R²"
         return HardeningPart(
             survive=self.case.survive,
-            recommendation=None if few else self._recommended(table, shared=True),
+            recommendation=None if few else self._said(self._recommended(table, shared=True)),
             lines=lines,
             skipped=self.skipped,
             quality=None if self.case.holdout is None else quality,
