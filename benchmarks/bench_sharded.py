@@ -4,9 +4,9 @@
 
 LightGBM with its defaults behind the usual encoding, everything inside the shards. *Guarantee*: by
 how much any k erasures can lower a score at most, by the bound that looks at nothing but what the
-shards say, in deviations of the training scores, median over the held-out people below even odds (the
-lowest tenth, where those are fewer). Beside the mean of the shards: their median (the same erasures move it by k order statistics) and
-the mean without the tenth at either end.
+shards say, in deviations of the training scores, median over the held-out people below even odds
+(the lowest tenth, where those are fewer). Beside the mean of the shards: their median (the same
+erasures move it by k order statistics) and the mean without the tenth at either end.
 """
 
 from __future__ import annotations

@@ -227,9 +227,7 @@ def _about(model: Any) -> dict[str, Any]:
             "newton": "a Newton step",
             "jackknife": "the jackknife",
             "parts": "refits of the parts that had the rows",
-        }.get(
-            next(iter(can.predictions), ""), "refits only"
-        )
+        }.get(next(iter(can.predictions), ""), "refits only")
     )
     certified = "no" if can.certificate is None else "yes"
     if can.certificate is None and can.uncertified:

@@ -20,6 +20,7 @@ from sklearn.base import (
     is_classifier,
     is_regressor,
 )
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -35,6 +36,7 @@ from holdfast.algebra.rows import Array, Positions, take
 from holdfast.algebra.threads import one_thread
 from holdfast.errors import HoldfastError
 from holdfast.estimators.keyed import key_states, keys_of
+from holdfast.estimators.steady import steadied
 
 #: what an empty shard of a classifier answers
 _NOBODY = 0.5
@@ -103,6 +105,7 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
         if constant is not None:
             return constant
         fresh = clone(self.estimator)
+        steadied(fresh.steps[-1][1] if isinstance(fresh, Pipeline) else fresh)
         # a seed that nobody gave is the shard's own, so that the same fit comes out again
         free = [
             name
@@ -264,7 +267,7 @@ class ShardedClassifier(ClassifierMixin, _Sharded):
     ----------
     estimator : classifier with ``predict_proba``
         Or a pipeline ending in one. Fitted on each shard; a ``random_state`` left open is drawn
-        once for each shard.
+        once for each shard, and boosting libraries run on one thread in one fixed way.
     shards : int, default=100
         More: less that one person can do, and less to learn from in each.
     random_state : int, default=0

@@ -51,6 +51,7 @@ def erasable(
     subjects: Any = None,
     sample_weight: Any = None,
     favourable: Any = 1,
+    *,
     update: str = "refit",
 ) -> ErasableModel:
     """A fitted estimator as a model that can forget its training rows.
