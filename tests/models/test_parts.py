@@ -102,6 +102,20 @@ def test_search_audit_and_report(rng, tmp_path):
     assert (result.curve["refitted"] <= result.curve["ceiling"].fillna(1.0)).all()
 
 
+def test_a_target_that_moves(rng):
+    model, points = grown(rng, 60)
+    target = float(np.quantile(model.scores(points), 0.1))
+    moving = model.with_target_rule("quantile", target)
+    drop = moving.deletions(points).effect([4, 9])
+    assert np.allclose(drop, moving.scores(points) - moving.without([4, 9]).scores(points))
+    singles = moving.deletions(points[:3]).single_effects()
+    assert np.allclose(singles[:, 4], moving.deletions(points[:3]).effect([4]))
+    result = hf.audit(model, points, target, 2, draws=2, target_rule="quantile")
+    after = moving.without(result.plan.sets[2]).scores(points)
+    kept = model.scores(points) >= target
+    assert result.curve["refitted"][2] == pytest.approx(np.mean(~(after[kept] >= target)))
+
+
 def test_regressors_and_bootstrap_samples(rng):
     X = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
     y = np.clip(X["a"] + rng.normal(size=60), -4, 4).to_numpy()

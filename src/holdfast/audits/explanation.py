@@ -62,7 +62,7 @@ class Critical:
 
 def critical_rows(model: ErasableModel, points: Any, target: float, rng: Any) -> Critical | None:
     """Where harmful rows lie between ordinary and atypical, fitted well and badly."""
-    if not model.can.predicts or model.rows.n < 10 * FIFTHS:
+    if not model.can.predicts or model.can.form == "parts" or model.rows.n < 10 * FIFTHS:
         return None
     some = sample_of(points, rng)
     deletions = model.deletions(some)

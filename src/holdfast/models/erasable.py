@@ -425,6 +425,10 @@ class ErasableModel:
         if len(queries) == 0:
             raise HoldfastError("deletions of no queries: Q has no rows")
         found: Any = self.core.deletions(self.features(queries), of, method)
+        if self.can.form == "parts":
+            if self.cutoff is not None:
+                found.whole = whole_effect(self, queries)
+            return cast(Deletions, found)
         if self.cutoff is not None and of == "scores" and preprocessing == "refitted":
             return self._against_the_cutoff(found, queries)
         whole = preprocessing == "refitted" and method is None

@@ -370,6 +370,9 @@ class PartsDeletions(Additive):
 
     def single_effects(self) -> Array:
         """Every row alone: by how much the scores fall, (q, n)."""
+        if self.whole is not None:  # against a target that moves
+            every = [self.effect_at(np.array([i], dtype=np.intp)) for i in range(self.rows.n)]
+            return np.column_stack(every)
         means = self.core.known_outputs(self.queries).mean(axis=1)[:, None]
         found: Array = self.core.scored(means) - self.core.scored(means - self.effects)
         found[:, self.rows.undeletable()] = np.nan

@@ -465,7 +465,10 @@ def attack_on(
     if objective not in OBJECTIVES:
         raise HoldfastError(f"objective must be one of {OBJECTIVES}, got {objective!r}")
     points, margins = promises.kept_points, promises.margins
-    if model.can.form == "parts" and not by_refits and objective != "action":
+    parts = model.can.form == "parts" and objective != "action"
+    if parts and model.cutoff is not None:  # a target that moves is every part's business
+        by_refits = True
+    elif parts and not by_refits:
         from holdfast.searches.parts import LOOKED_AT, QUICK, PartsAttack
 
         most = LOOKED_AT if approximation is None else QUICK
