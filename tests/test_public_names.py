@@ -37,6 +37,8 @@ NAMES = [
     "scan",
     "Plan",
     "SingularDeletionError",
+    "TorchClassifier",
+    "TorchRegressor",
     "UnsupportedModelError",
     "WideReLURegressor",
     "__version__",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SingularDeletionError,
         UnsupportedModelError,
     )
+    from holdfast.estimators.from_torch import TorchClassifier, TorchRegressor
     from holdfast.estimators.lssvm import LSSVMClassifier
     from holdfast.estimators.ntk import NTKRegressor
     from holdfast.estimators.nystroem import NystroemNTK
@@ -77,6 +78,8 @@ _HOME = {
     "NystroemNTK": "holdfast.estimators.nystroem",
     "InvalidationDisplay": "holdfast.audits.display",
     "Plan": "holdfast.searches.plan",
+    "TorchClassifier": "holdfast.estimators.from_torch",
+    "TorchRegressor": "holdfast.estimators.from_torch",
     "WideReLURegressor": "holdfast.estimators.wide",
     "Ledger": "holdfast.ledger",
     "register": "holdfast.registry",
@@ -121,6 +124,8 @@ __all__ = [
     "Scan",
     "ScannedModel",
     "SingularDeletionError",
+    "TorchClassifier",
+    "TorchRegressor",
     "UnsupportedModelError",
     "WideReLURegressor",
     "__version__",

@@ -21,14 +21,19 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from holdfast.errors import UnsupportedModelError
 from holdfast.estimators.from_statsmodels import StatsmodelsRegressor
+from holdfast.estimators.from_torch import TorchClassifier, TorchRegressor
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.estimators.wide import WideReLURegressor
-from holdfast.models import kernel, linear, network, readings
+from holdfast.models import kernel, linear, readings
 from holdfast.models.core import Core, Family, Training
 from holdfast.models.kernel import GaussianProcessCore, KernelCore
 from holdfast.models.linear import LinearCore
-from holdfast.models.network import NetworkCore
+from holdfast.models.networks.families import (
+    perceptron_core,
+    torch_core,
+    unsupported_perceptron,
+)
 from holdfast.models.pipelines import cross_fits
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.readings import READINGS, Reading
@@ -55,7 +60,8 @@ FAMILIES: list[Family] = [
     Family((KernelRidge, NTKRegressor, LSSVMClassifier), KernelCore, kernel.unsupported),
     Family(tuple(READINGS), smooth_core, readings.unsupported),
     Family((GaussianProcessRegressor,), GaussianProcessCore, kernel.unsupported),
-    Family((MLPClassifier, MLPRegressor), NetworkCore, network.unsupported),
+    Family((MLPClassifier, MLPRegressor), perceptron_core, unsupported_perceptron),
+    Family((TorchClassifier, TorchRegressor), torch_core),
     Family((WideReLURegressor,), WideCore),
 ]
 
