@@ -12,8 +12,9 @@ once more, for :math:`L(θ) = Σ ℓ'_i f_i(θ) + ½ Σ ℓ''_i (f_i(θ) − f_i
 from __future__ import annotations
 
 import copy
+import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -241,6 +242,10 @@ class TorchNetwork:
                 held[name].copy_(part.view(shape))
         return made
 
+    def as_module(self) -> Any:
+        """A copy of the module."""
+        return self.module(self.fitted)
+
     def objective(
         self, loss: Callable[[Any, Any], Any], X: Array, y: Array, weights: Array
     ) -> Callable[[Array], tuple[float, Array]]:
@@ -368,6 +373,15 @@ def refuse_unusable(module: Any) -> None:
                 f"the module's {name!r} ({type(part).__name__}) is in training mode, where a row's "
                 "score depends on the rows beside it; call module.eval() first, or use LayerNorm"
             )
+
+
+def sequential(widths: Sequence[int], activation: str) -> Any:
+    """A module of linear layers with one of scikit-learn's activations between them."""
+    between = {"logistic": nn.Sigmoid, "tanh": nn.Tanh, "relu": nn.ReLU, "identity": nn.Identity}
+    parts: list[Any] = []
+    for wide, narrow in itertools.pairwise(widths):
+        parts += [nn.Linear(wide, narrow), between[activation]()]
+    return nn.Sequential(*parts[:-1])
 
 
 def kept_statistics(module: Any) -> str:

@@ -67,9 +67,10 @@ class Capabilities:
         Whether a refit chooses a hyperparameter again, which the algebra keeps, and at what cost.
     draws : bool
         Whether a refit with nobody erased but another seed is another model.
-    form : {"linear", "smooth", "kernel"} or None
+    form : {"linear", "smooth", "kernel", "network"} or None
         Whose closed form :meth:`ErasableModel.form` gives to those who need more than the triple:
-        least squares, a linear score under a smooth loss, or a kernel expansion.
+        least squares, a linear score under a smooth loss, a kernel expansion, or a differentiable
+        network.
     linear : bool
         Whether the score is linear in the features.
     rounding : float
@@ -85,7 +86,7 @@ class Capabilities:
     refit: Literal["cheap", "cubic", "training"] = "training"
     chooses: Literal["", "cheaply", "dearly"] = ""
     draws: bool = False
-    form: Literal["linear", "smooth", "kernel"] | None = None
+    form: Literal["linear", "smooth", "kernel", "network"] | None = None
     linear: bool = False
     rounding: float = 1e-11
 

@@ -24,6 +24,7 @@ from holdfast.estimators.from_statsmodels import StatsmodelsRegressor
 from holdfast.estimators.from_torch import TorchClassifier, TorchRegressor
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
+from holdfast.estimators.private_networks import PrivateNetworkClassifier, PrivateNetworkRegressor
 from holdfast.estimators.wide import WideReLURegressor
 from holdfast.models import kernel, linear, readings
 from holdfast.models.core import Core, Family, Training
@@ -34,6 +35,7 @@ from holdfast.models.networks.families import (
     torch_core,
     unsupported_perceptron,
 )
+from holdfast.models.networks.private import PrivateNetworkCore
 from holdfast.models.pipelines import cross_fits
 from holdfast.models.preprocessing import Preprocessing
 from holdfast.models.readings import READINGS, Reading
@@ -62,6 +64,7 @@ FAMILIES: list[Family] = [
     Family((GaussianProcessRegressor,), GaussianProcessCore, kernel.unsupported),
     Family((MLPClassifier, MLPRegressor), perceptron_core, unsupported_perceptron),
     Family((TorchClassifier, TorchRegressor), torch_core),
+    Family((PrivateNetworkClassifier, PrivateNetworkRegressor), PrivateNetworkCore),
     Family((WideReLURegressor,), WideCore),
 ]
 

@@ -16,7 +16,7 @@ Two implementations: :mod:`holdfast.models.networks.perceptron` (scikit-learn's,
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from holdfast.algebra.rows import Array
 
@@ -72,6 +72,10 @@ class Network(Protocol):
 
     def input_gradients(self, theta: Array, X: Array) -> Array:
         """``∇_x f`` of every row, (n, d)."""
+        ...
+
+    def as_module(self) -> Any:
+        """A torch module of the same shape, for those who train it otherwise."""
         ...
 
     def input_jacobian(self, theta: Array, X: Array, part: slice = slice(None)) -> Array:

@@ -1,19 +1,20 @@
 r"""Any differentiable network: the infinitesimal jackknife at a polished optimum.
 
 For a network ``f_θ`` (:mod:`holdfast.models.networks.contract`) fitted by minimising
-:math:`Σ ω_i ℓ(y_i, f_θ(x_i)) + \frac12 Σ λ θ²`, deleting ``S`` moves the parameters to first order by
-:math:`H^{-1} Σ_S ω_i ∇ℓ_i`, so with the per-row gradients ``g``
+:math:`Σ ω_i ℓ(y_i, f_θ(x_i)) + \frac12 Σ λ θ²`, deleting ``S`` moves the parameters to first order
+by :math:`H^{-1} Σ_S ω_i ∇ℓ_i`, so with the per-row gradients ``g``
 
 .. math:: C = −∇_θ f(X̌)\, H^{-1} gᵀ, \quad P = I, \quad r = 1.
 
 The Hessian is exact (not Gauss–Newton) and includes the regulariser. It means something only at
-a stationary point, so the fitted network is polished first (:mod:`holdfast.models.networks.optimum`);
-where the Hessian there is not positive definite, deletions are refused. What a set of rows does is
-read off the network at the moved parameters, not off its linear part.
+a stationary point, so the fitted network is polished first
+(:mod:`holdfast.models.networks.optimum`); where the Hessian there is not positive definite,
+deletions are refused. What a set of rows does is read off the network at the moved parameters, not
+off its linear part.
 
-Up to :data:`~holdfast.models.networks.optimum.FULL` parameters the Hessian is written down, and the
-triple is all of the above. Beyond, the effect of a given set is the same by conjugate gradients, and
-candidates are compared by the last layer's features alone
+Up to :data:`~holdfast.models.networks.optimum.FULL` parameters the Hessian is written down, and
+the triple is all of the above. Beyond, the effect of a given set is the same by conjugate
+gradients, and candidates are compared by the last layer's features alone
 (:mod:`holdfast.models.networks.last_layer`).
 """
 
@@ -99,6 +100,7 @@ class NetworkCore(Core):
         common: dict[str, Any] = {
             "refit": "training",
             "draws": self._draws,
+            "form": "network",
             "uncertified": UNCERTIFIED,
         }
         try:

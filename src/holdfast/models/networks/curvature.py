@@ -70,7 +70,7 @@ class ByProducts:
             ) from bent
         if left > 100 * TOLERANCE:
             raise UnsupportedModelError(
-                f"conjugate gradients with the Hessian left {left:.0e} of the right-hand side after "
-                f"{MOST} iterations: its condition is too bad. {_HELP}"
+                f"conjugate gradients with the Hessian left {left:.0e} of the right-hand side "
+                f"after {MOST} iterations: its condition is too bad. {_HELP}"
             )
         return found

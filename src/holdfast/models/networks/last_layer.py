@@ -1,10 +1,10 @@
 r"""The last layer alone: what rows do to a network whose other layers stay as they are.
 
-With features ``φ_i`` (the gradient of the score in the last layer's parameters) the score is linear,
-so that the triple of linear scores holds: ``H = Φᵀ V Φ + Λ``, ``C = Φ̌ H⁻¹ Φᵀ V^{½}``,
-``P = I − V^{½} Φ H⁻¹ Φᵀ V^{½}``, ``r = −ω ℓ'/√v``. That is exact algebra under squared loss, and one
-Newton step under others, of the network with the rest frozen. Rows are compared by it; no effect is
-reported by it.
+With features ``φ_i`` (the gradient of the score in the last layer's parameters) the score is
+linear, so that the triple of linear scores holds: ``H = Φᵀ V Φ + Λ``, ``C = Φ̌ H⁻¹ Φᵀ V^{½}``,
+``P = I − V^{½} Φ H⁻¹ Φᵀ V^{½}``, ``r = −ω ℓ'/√v``. That is exact algebra under squared loss, and
+one Newton step under others, of the network with the rest frozen. Rows are compared by it; no
+effect is reported by it.
 """
 
 from __future__ import annotations

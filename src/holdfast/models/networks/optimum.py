@@ -80,7 +80,7 @@ def damped_newton(problem: TrainingProblem, theta: Array) -> tuple[Array, float]
 
 
 def _newton_by_products(problem: TrainingProblem, theta: Array) -> tuple[Array, float]:
-    """Newton steps by conjugate gradients; where the Hessian is not positive, along the gradient."""
+    """Newton steps by conjugate gradients; along the gradient where the Hessian bends down."""
     value, gradient = problem.both(theta)
     pulls = problem.pulls(theta)
     for _ in range(STEPS):

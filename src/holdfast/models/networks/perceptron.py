@@ -1,8 +1,9 @@
 r"""scikit-learn's multi-layer perceptrons with any number of hidden layers, by numpy.
 
-Layer ``l`` takes ``a_{l-1}`` (``a_0 = x``) and gives ``z_l = W_lᵀ ã_{l-1}`` and ``a_l = σ(z_l)``, with
-``ã`` for ``a`` and a constant, whose row of ``W_l`` is the bias. The last layer has one unit and no
-activation. With ``δ_l = ∂f/∂z_l``, ``J_{lm} = ∂a_l/∂z_m`` and ``E_{lm} = ∂δ_l/∂z_m`` of every row,
+Layer ``l`` takes ``a_{l-1}`` (``a_0 = x``) and gives ``z_l = W_lᵀ ã_{l-1}`` and
+``a_l = σ(z_l)``, with ``ã`` for ``a`` and a constant, whose row of ``W_l`` is the bias. The last
+layer has one unit and no activation. With ``δ_l = ∂f/∂z_l``, ``J_{lm} = ∂a_l/∂z_m`` and
+``E_{lm} = ∂δ_l/∂z_m`` of every row,
 
 .. math::
 
@@ -20,6 +21,7 @@ switches a unit on or off is not seen by any derivative.
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +29,7 @@ import numpy as np
 from scipy.special import expit
 
 from holdfast.algebra.rows import Array
+from holdfast.estimators.from_torch import torch_network
 
 Activation = Callable[[Array], tuple[Array, Array, Array]]
 
@@ -74,7 +77,7 @@ class Perceptron:
         ]
         self._shapes = [layer.shape for layer in layers]
         ends = np.cumsum([0, *(layer.size for layer in layers)])
-        self._places = [slice(int(a), int(b)) for a, b in zip(ends, ends[1:], strict=False)]
+        self._places = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
         self.fitted = np.concatenate([layer.ravel() for layer in layers])
         self.penalty = np.full(self.fitted.size, float(estimator.alpha))
         for place, (_, units) in zip(self._places, self._shapes, strict=True):
@@ -92,6 +95,12 @@ class Perceptron:
         fresh.coefs_ = [layer[:-1].copy() for layer in layers]
         fresh.intercepts_ = [layer[-1].copy() for layer in layers]
         return fresh
+
+    def as_module(self) -> Any:
+        """A ``torch.nn.Sequential`` of the same shape, with parameters of its own."""
+        return torch_network().sequential(
+            [rows - 1 for rows, _ in self._shapes] + [1], self._estimator.activation
+        )
 
     def _layers(self, theta: Array) -> list[Array]:
         return [
