@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -69,7 +70,6 @@ def trained_privately(
                 LOSSES[loss](private(x).reshape(-1), labels).mean().backward()
                 optimizer.step()
         spent = float(engine.get_epsilon(delta))
-    trained = private._module.eval()
-    for parameter in trained.parameters():  # opacus leaves every row's gradients on them
-        parameter.grad = parameter.grad_sample = None
+    trained = copy.deepcopy(module).double().eval()  # without the hooks that opacus leaves
+    trained.load_state_dict(private._module.state_dict())
     return trained, spent, float(optimizer.noise_multiplier)
