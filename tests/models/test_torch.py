@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import holdfast as hf
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.networks import optimum
+from holdfast.shared_state import quiet
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch installs it")
 nn = torch.nn
@@ -54,6 +55,13 @@ def fitted(rng):
     return hf.erasable(trained(X, y), X, y, loss="logistic", l2=2.0), X, y, Q
 
 
+def held(net, X, l2=1.0):
+    """A module as it is, as an estimator."""
+    found = hf.TorchClassifier(net, l2).with_module(net, X.shape[1])
+    found.classes_ = np.array([0, 1])
+    return found
+
+
 def numeric(function, at, step=1e-6):
     eye = np.eye(at.size)
     return np.stack([(function(at + step * e) - function(at - step * e)) / (2 * step) for e in eye])
@@ -76,9 +84,8 @@ class Odd(nn.Module):
 @pytest.mark.parametrize("activation", [nn.Tanh, nn.GELU, nn.Softplus])
 def test_derivatives_against_finite_differences(activation, rng):
     X, y, Q = problem(rng, n=40)
-    core = ErasableModel(
-        hf.TorchClassifier(module(activation=activation), l2=1.0, max_iter=5).fit(X, y), X, y
-    ).core
+    net = module(activation=activation)
+    core = ErasableModel(held(net, X, 1.0), X, y).core
     theta = core.theta + 0.05 * rng.normal(size=core.theta.size)
     net, train = core.network, core.problem
     np.testing.assert_allclose(train.gradient(theta), numeric(train.value, theta), atol=1e-5)
@@ -112,9 +119,7 @@ def test_the_same_network_as_scikit_learns(rng):
         layer.weight = nn.Parameter(torch.tensor(W.T))
         layer.bias = nn.Parameter(torch.tensor(b))
     numpy_side = ErasableModel(theirs, X, y).core
-    torch_side = ErasableModel(
-        hf.TorchRegressor(ours).with_module(ours, 3), X, y
-    ).core
+    torch_side = ErasableModel(hf.TorchRegressor(ours).with_module(ours, 3), X, y).core
     a, b = numpy_side.network, torch_side.network
     np.testing.assert_allclose(a.scores(a.fitted, Q), b.scores(b.fitted, Q), atol=1e-12)
     np.testing.assert_allclose(
@@ -155,7 +160,7 @@ def test_jackknife_is_the_derivative_of_honest_refits(classes, of, rng):
 
 def test_effects_correlate_with_warm_refits(rng):
     X, y, Q = problem(rng, n=300)
-    model = hf.erasable(trained(X, y, l2=5.0), X, y, loss="logistic", l2=5.0)
+    model = hf.erasable(trained(X, y, l2=10.0), X, y, loss="logistic", l2=10.0)
     deletions = model.deletions(Q)
     for size in (1, 5):
         sets = [rng.choice(300, size, replace=False) for _ in range(5)]
@@ -179,12 +184,7 @@ def test_large_networks_go_by_conjugate_gradients(fitted, monkeypatch):
     np.testing.assert_allclose(found.effect([3, 4]), wanted.effect([3, 4]), atol=1e-3 * scale)
     omega = np.ones(len(X))
     omega[[3, 4]] = [0.2, 0.5]
-    for a, b in zip(
-        (f := large.reweighted(omega)).__dict__.values(),
-        (g := small.reweighted(omega)).__dict__.values(),
-        strict=True,
-    ):
-        assert type(a) is type(b)
+    f, g = large.reweighted(omega), small.reweighted(omega)
     np.testing.assert_allclose(f.scores(Q), g.scores(Q), atol=1e-4)
     np.testing.assert_allclose(f.derivatives(Q), g.derivatives(Q), atol=1e-4)
     np.testing.assert_allclose(
@@ -234,7 +234,7 @@ def test_weights_and_the_other_outcome(rng):
     net = trained(X, y)
     weights = np.ones(len(X))
     weights[7] = 0.0
-    heavy = hf.erasable(net, X, y, loss="logistic", l2=2.0, sample_weight=weights)
+    heavy = ErasableModel(held(net, X, 2.0), X, y, sample_weight=weights)
     gone = hf.erasable(net, X, y, loss="logistic", l2=2.0).without([7])
     np.testing.assert_allclose(heavy.scores(Q), gone.scores(Q), atol=1e-6)
     turned = hf.erasable(net, X, y, loss="logistic", l2=2.0, favourable=0)
@@ -266,8 +266,7 @@ def test_the_users_module_is_never_changed(rng):
     net = trained(X, y).float()
     net.train()
     before, state = copy.deepcopy(net.state_dict()), torch.get_rng_state()
-    with pytest.warns(hf.DriftWarning) if False else _nothing():
-        model = hf.erasable(net, X, y, loss="logistic", l2=2.0)
+    model = hf.erasable(net, X, y, loss="logistic", l2=2.0)
     model.deletions(Q).effect([3])
     model.without([3], start="scratch")
     model.score_gradients(Q)
@@ -282,12 +281,6 @@ def test_the_users_module_is_never_changed(rng):
         net[0].weight += 1.0
     np.testing.assert_array_equal(model.scores(Q), first)
     np.testing.assert_allclose(model.without([]).scores(Q), first, atol=1e-6)
-
-
-def _nothing():
-    from contextlib import nullcontext
-
-    return nullcontext()
 
 
 def test_frames_subjects_and_ids(rng):
@@ -322,20 +315,20 @@ def test_cold_refits_draw_anew_and_warm_ones_do_not(fitted):
     model, X, y, Q = fitted
     again = model.without([], start="fitted").scores(Q)
     np.testing.assert_allclose(again, model.scores(Q), atol=1e-6)
-    cold = [
-        ErasableModel(hf.TorchClassifier(module(), 2.0, random_state=s).fit(X, y), X, y)
-        for s in (1, 2)
-    ]
-    assert np.abs(cold[0].scores(Q) - cold[1].scores(Q)).max() > 1e-3
-    same = hf.TorchClassifier(module(seed=5), 2.0, random_state=1).fit(X, y)
-    np.testing.assert_array_equal(same.decision_function(Q), cold[0].estimator.decision_function(Q))
+    with quiet:  # stopped long before the optimum, which both would find
+        one, same, other = (
+            hf.TorchClassifier(module(seed=net), 2.0, max_iter=3, random_state=seed).fit(X, y)
+            for net, seed in ((0, 1), (5, 1), (0, 2))
+        )
+    np.testing.assert_array_equal(one.decision_function(Q), same.decision_function(Q))
+    assert np.abs(one.decision_function(Q) - other.decision_function(Q)).max() > 1e-3
 
 
 def test_the_core_never_imports_torch():
     code = (
         "import sys, numpy as np, holdfast as hf; from sklearn.neural_network import MLPRegressor;"
         "X = np.random.default_rng(0).normal(size=(40, 2));"
-        "net = MLPRegressor((), hidden_layer_sizes=(2,)) if False else MLPRegressor("
+        "net = MLPRegressor("
         "hidden_layer_sizes=(2, 2), activation='tanh', alpha=1.0, solver='lbfgs', max_iter=5000);"
         "m = hf.erasable(net.fit(X, X[:, 0]), X, X[:, 0]); m.deletions(X[:2]).effect([0]);"
         "assert 'torch' not in sys.modules and 'opacus' not in sys.modules"
@@ -363,7 +356,13 @@ def test_search_audit_and_impact(rng):
     plan = hf.search(model, given, target=0.0, max_deletions=2, method="greedy")
     assert plan.predicted[-1] >= 0
     result = hf.audit(
-        model, given, target=0.0, max_deletions=1, search="greedy", certify=True, draws=2,
+        model,
+        given,
+        target=0.0,
+        max_deletions=1,
+        search="greedy",
+        certify=True,
+        draws=2,
         random_state=0,
     )
     assert result.seeds.draws == 3
@@ -371,11 +370,11 @@ def test_search_audit_and_impact(rng):
     found = hf.impact(model, given, positions=[0, 1], target=0.0)
     assert len(found.broken) <= len(given)
     proof = hf.certify(model, given, target=0.0, max_deletions=1)
-    assert set(proof["status"]) <= {"no bound", "invalid"}
-    assert "hf.ShardedClassifier" in model.can.uncertified
+    assert proof.limit == 0
+    assert "hf.ShardedClassifier" in proof.limit_reason
 
 
-def test_a_network_with_a_seed_of_its_own_says_so(rng):
+def test_what_cannot_be_drawn_anew_says_so(rng):
     X, y, _ = problem(rng)
 
     class Shift(nn.Module):
@@ -386,21 +385,12 @@ def test_a_network_with_a_seed_of_its_own_says_so(rng):
         def forward(self, x):
             return (x * self.scale).sum(dim=1)
 
-    model = ErasableModel(
-        hf.TorchClassifier(Shift(), l2=1.0).with_module(Shift(), 3).__class__(Shift(), 1.0), X, y
-    ) if False else hf.TorchClassifier(Shift(), l2=1.0)
     with pytest.raises(hf.HoldfastError, match="'Shift' has parameters but no reset_parameters"):
-        model.fit(X, y)
-    own = ErasableModel(_held(Shift(), X, y), X, y)
+        hf.TorchClassifier(Shift(), l2=1.0).fit(X, y)
+    own = ErasableModel(held(Shift(), X), X, y)
     assert not own.can.draws
     with pytest.raises(hf.HoldfastError, match="reset_parameters"):
         own.without([0], start="scratch")
-
-
-def _held(net, X, y):
-    found = hf.TorchClassifier(net, 1.0).with_module(net, X.shape[1])
-    found.classes_ = np.array([0, 1])
-    return found
 
 
 # bad input ------------------------------------------------------------------------------------
@@ -488,11 +478,9 @@ def test_other_data_are_refused(rng):
 
 
 def test_kinks_are_refused_rather_than_guessed(rng):
-    X = rng.normal(size=(400, 8))
-    y = (X[:, 0] * X[:, 1] + X[:, 2] + rng.normal(size=400) > 0).astype(int)
-    net = hf.TorchClassifier(module(8, (10,), nn.ReLU), l2=1.0, max_iter=300)
-    from holdfast.shared_state import quiet
-
+    X = rng.normal(size=(200, 4))
+    y = (X[:, 0] * X[:, 1] + X[:, 2] + rng.normal(size=200) > 0).astype(int)
+    net = hf.TorchClassifier(module(4, (8,), nn.ReLU), l2=1.0, max_iter=100)
     with quiet:
         model = ErasableModel(net.fit(X, y), X, y)
     with pytest.raises(hf.UnsupportedModelError, match=r"kink.*GELU.*without\(rows\) works"):
@@ -517,12 +505,12 @@ def test_no_minimum_is_said_by_conjugate_gradients(fitted, monkeypatch):
 
 def test_private_training_states_its_account(rng):
     pytest.importorskip("opacus", reason="opacus is not installed: make test-torch installs it")
-    X, y, _ = problem(rng, n=150)
+    X, y, _ = problem(rng, n=100)
     model = hf.erasable(trained(X, y, units=(3,)), X, y, loss="logistic", l2=2.0)
-    people = X[model.scores(X) < -0.2][:6]
+    people = X[model.scores(X) < -0.2][:3]
     found = hf.harden(
         model, people, target=0.0, survive=1, max_deletions=1, holdout=(X, y),
-        mitigations={"private": {"epsilons": [20.0, 2.0], "draws": 1, "epochs": 4}},
+        mitigations={"private": {"epsilons": [20.0, 2.0], "draws": 1, "epochs": 2}},
     )  # fmt: skip
     table = found.table
     assert table["setting"].tolist() == ["ε=20, draw 1", "ε=2, draw 1"]

@@ -1,10 +1,11 @@
 r"""Networks trained with differential privacy, on a path of ε: does that help promises to survive?
 
-The network is trained again by DP-SGD (opacus), from new parameters, behind the same preprocessing:
-``(ε, δ)``-differentially private for one row added or removed, ``δ = 0.1/n``, **provided that the
-preprocessing, the number of rows and the range of a regression's labels are public**. People are
-promised recourse by that model. The attack trains it again without rows, the seed of its noise
-kept; what fresh noise alone breaks, with nobody erased, is measured beside it, and so is quality.
+The network is trained again by DP-SGD (opacus), from new parameters, behind the same
+preprocessing: ``(ε, δ)``-differentially private for one row added or removed, with ``δ`` the power
+of ten at or below ``0.1/n``, **provided that the preprocessing, the number of rows and the range of
+a regression's labels are public**. People are promised recourse by that model. The attack trains
+it again without rows, the seed of its noise kept; what fresh noise alone breaks, with nobody
+erased, is measured beside it, and so is quality.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class LastLayer:
             )
         self.T: Array = vectors[:, kept] / np.sqrt(values[kept])
         smallest = 1e-12 * float(second.max(initial=0.0))
-        self.coupled = bool(second.min(initial=0.0) > smallest)
+        self.coupled = bool(second.min() > smallest)
         if self.coupled:
             root = np.sqrt(second)
             self.factor: Array = root[:, None] * (features @ self.T)
