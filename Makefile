@@ -35,7 +35,7 @@ test-oldest:
 # names another release, and the CPU build wants PyTorch's own index (docs/networks.md)
 TORCH ?= torch>=2.6
 test-torch: $(VENV)-torch/.installed
-	$(VENV)-torch/bin/python -m pytest -n $(JOBS) tests/models/test_torch.py
+	$(VENV)-torch/bin/python -m pytest -n $(JOBS) tests/models/test_torch.py "tests/test_examples.py::test_example[torch_module]"
 	@$(VENV)-torch/bin/python -c 'import torch, opacus; print("with torch", torch.__version__, "and opacus", opacus.__version__)'
 
 $(VENV)-torch/.installed: pyproject.toml

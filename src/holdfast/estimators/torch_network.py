@@ -326,8 +326,8 @@ def refuse_strange_losses(loss: Callable[[Any, Any], Any], z: Array, y: Array) -
     if len(bad):
         row = int(bad[0])
         raise HoldfastError(
-            f"the loss of row {row} is {float(found[row].detach()):g} (score {z[row]:g}, label {y[row]:g}; "
-            f"{len(bad)} such rows): finite losses are wanted"
+            f"the loss of row {row} is {float(found[row].detach()):g} (score {z[row]:g}, label "
+            f"{y[row]:g}; {len(bad)} such rows): finite losses are wanted"
         )
     some = slice(0, max(1, len(z) // 2))
     part = loss(scores[some], labels[some])
