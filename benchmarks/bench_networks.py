@@ -95,14 +95,14 @@ def shown(name, estimator, n, few, draws):
 
 
 def two():
-    for activation, l2 in ((torch.nn.Sigmoid, 10.0), (torch.nn.Tanh, 30.0), (torch.nn.Tanh, 100.0)):
+    for activation, l2 in ((torch.nn.Sigmoid, 30.0), (torch.nn.Tanh, 30.0)):
         net = hf.TorchClassifier(module((20, 10), activation), l2=l2, max_iter=3000)
-        shown(f"torch, 20 and 10 {activation.__name__} units, l2 = {l2:g}", net, 2000, 10, 3)
+        shown(f"torch, 20 and 10 {activation.__name__} units, l2 = {l2:g}", net, 2000, 6, 3)
     net = MLPClassifier(
-        (20, 10), activation="logistic", alpha=10, solver="lbfgs", max_iter=3000, tol=1e-7,
+        (20, 10), activation="logistic", alpha=30, solver="lbfgs", max_iter=3000, tol=1e-7,
         random_state=0,
     )  # fmt: skip
-    shown("scikit-learn, 20 and 10 logistic units, alpha = 10", net, 2000, 10, 3)
+    shown("scikit-learn, 20 and 10 logistic units, alpha = 30", net, 2000, 6, 3)
 
 
 def large():

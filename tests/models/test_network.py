@@ -156,7 +156,7 @@ def test_two_hidden_layers_correlate_with_refits(kind, rng):
 
 def test_large_perceptrons_go_by_conjugate_gradients(rng, monkeypatch):
     X, y, Q = problem(rng)
-    net = fitted(MLPRegressor, X, y, "tanh", (5, 4))
+    net = fitted(MLPRegressor, X, y, "tanh", (5, 4), alpha=5.0)
     small = hf.erasable(net, X, y)
     monkeypatch.setattr("holdfast.models.networks.optimum.FULL", 5)
     monkeypatch.setattr("holdfast.models.networks.core.FULL", 5)
@@ -173,8 +173,8 @@ def test_large_perceptrons_go_by_conjugate_gradients(rng, monkeypatch):
 
 def test_new_seeds_are_shown_in_the_audit(rng):
     """With nobody erased, a cold refit ends at another optimum: what that breaks is said."""
-    X, y, _ = problem(rng, n=80)
-    model = hf.erasable(fitted(MLPRegressor, X, y, "tanh", (8, 4), alpha=0.3), X, y)
+    X, y, _ = problem(rng, n=50)
+    model = ErasableModel(fitted(MLPRegressor, X, y, "tanh", (4, 3), alpha=0.3), X, y)
     people = X[model.scores(X) < 0.3][:4]
     given = hf.find_recourse(model, people, target=0.3, overshoot=0.0, random_state=0)
     result = hf.audit(model, given, target=0.3, max_deletions=1, search="greedy", draws=2,
