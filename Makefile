@@ -31,9 +31,10 @@ test-oldest:
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt --group test
 	$(VENV)-oldest/bin/python -m pytest -n $(JOBS)
 
-# networks of torch, and their private training by opacus, in an environment of their own; TORCH
-# names another release, and the CPU build wants PyTorch's own index (docs/networks.md)
-TORCH ?= torch>=2.6
+# networks of torch, and their private training by opacus, in an environment of their own. The CPU
+# build comes from PyTorch's own index (docs/networks.md: PIP_EXTRA_INDEX_URL) or a folder of wheels;
+# TORCH names another release
+TORCH ?= torch==2.13.0+cpu
 test-torch: $(VENV)-torch/.installed
 	$(VENV)-torch/bin/python -m pytest -n $(JOBS) tests/models/test_torch.py "tests/test_examples.py::test_example[torch_module]"
 	@$(VENV)-torch/bin/python -c 'import torch, opacus; print("with torch", torch.__version__, "and opacus", opacus.__version__)'

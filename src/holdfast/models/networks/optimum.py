@@ -12,7 +12,7 @@ from holdfast.models.networks.problem import TrainingProblem
 #: up to this many parameters the Hessian is written down
 FULL = 3000
 #: share of the rows' gradients not cancelled from which Newton's method is left the rest
-NEAR = 1e-3
+NEAR = 0.02
 #: … at which a network counts as polished: with the whole Hessian, and by products with it
 SETTLED, POLISHED = 1e-12, 1e-8
 #: iterations of L-BFGS before Newton's
