@@ -36,7 +36,9 @@ test-oldest:
 # TORCH names another release
 TORCH ?= torch==2.13.0+cpu
 test-torch: $(VENV)-torch/.installed
-	$(VENV)-torch/bin/python -m pytest -n $(JOBS) tests/models/test_torch.py "tests/test_examples.py::test_example[torch_module]"
+	$(VENV)-torch/bin/python -m pytest -o addopts="-ra --strict-markers --doctest-modules" -n $(JOBS) \
+	  tests/models/test_torch.py "tests/test_examples.py::test_example[torch_module]" \
+	  src/holdfast/estimators/from_torch.py
 	@$(VENV)-torch/bin/python -c 'import torch, opacus; print("with torch", torch.__version__, "and opacus", opacus.__version__)'
 
 $(VENV)-torch/.installed: pyproject.toml

@@ -462,6 +462,13 @@ def test_other_bad_input(options, message, rng):
         hf.erasable(module(), X, y, **{"loss": "logistic", "l2": 1.0, **options})
 
 
+def test_text_before_a_preprocessing_for_numbers(rng):
+    X, y, _ = problem(rng)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(c="text")
+    with pytest.raises(hf.HoldfastError, match="StandardScaler.*cannot be fitted on X"):
+        hf.erasable(module(), frame, y, loss="logistic", preprocessing=StandardScaler())
+
+
 def test_batch_norm_at_rest_is_allowed_and_said(rng):
     X, y, Q = problem(rng)
     net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 1)).eval()

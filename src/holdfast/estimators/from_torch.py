@@ -175,6 +175,17 @@ class TorchRegressor(RegressorMixin, _TorchEstimator):
     module_ : torch.nn.Module
         The fitted copy, in float64.
     n_iter_ : int
+
+    Examples
+    --------
+    >>> import numpy as np, torch, holdfast as hf
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+    >>> model = hf.erasable(hf.TorchRegressor(net, l2=1.0).fit(X, X[:, 0]), X, X[:, 0])
+    >>> predicted = model.deletions(X[:4]).effect([7])
+    >>> refitted = model.scores(X[:4]) - model.without([7]).scores(X[:4])
+    >>> bool(np.corrcoef(predicted, refitted)[0, 1] > 0.99)
+    True
     """
 
     def __init__(
@@ -214,6 +225,18 @@ class TorchClassifier(ClassifierMixin, _TorchEstimator):
         The fitted copy, in float64.
     classes_ : ndarray of shape (2,)
     n_iter_ : int
+
+    Examples
+    --------
+    >>> import numpy as np, torch, holdfast as hf
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+    >>> fitted = hf.TorchClassifier(net, l2=1.0).fit(X, y)
+    >>> bool(fitted.score(X, y) > 0.9)
+    True
+    >>> hf.erasable(fitted, X, y)
+    <ErasableModel TorchClassifier, n=50, jackknife>
     """
 
     loss = "logistic"
@@ -309,5 +332,11 @@ def _fitted_front(preprocessing: Any, X: Any, y: Any) -> Any:
     try:
         check_is_fitted(preprocessing)
     except NotFittedError:
-        return clone(preprocessing).fit(X, y)
+        try:
+            return clone(preprocessing).fit(X, y)
+        except (ValueError, TypeError) as refusal:
+            raise HoldfastError(
+                f"the preprocessing ({type(preprocessing).__name__}) cannot be fitted on X: "
+                f"{refusal}"
+            ) from refusal
     return preprocessing
