@@ -285,3 +285,23 @@ def test_heloc(heloc, rng):
     true = np.array([model.scores(Q) - model.without(i).scores(Q) for i in rows])
     predicted = np.array([deletions.effect(i) for i in rows])
     assert np.corrcoef(predicted.ravel(), true.ravel())[0, 1] > 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_heloc_with_two_hidden_layers(heloc, rng):
+    """Effects of random rows and sets of five against warm refits."""
+    X, score = heloc
+    y = (score > np.median(score)).astype(int)
+    train, labels, Q = X[:2000], y[:2000], X[8000:8200]
+    net = MLPClassifier(
+        (20, 10), activation="logistic", alpha=30, solver="lbfgs", max_iter=3000, tol=1e-7,
+        random_state=0,
+    ).fit(train, labels)  # fmt: skip
+    model = hf.erasable(net, train, labels)
+    deletions = model.deletions(Q)
+    for size in (1, 5):
+        sets = [rng.choice(2000, size, replace=False) for _ in range(6)]
+        true = np.array([model.scores(Q) - model.without(rows).scores(Q) for rows in sets])
+        predicted = np.array([deletions.effect(rows) for rows in sets])
+        assert np.corrcoef(predicted.ravel(), true.ravel())[0, 1] > 0.99

@@ -49,7 +49,8 @@ class Capabilities:
     Attributes
     ----------
     predictions : tuple of str
-        Ways of predicting deletions, the best first: ``"exact"``, ``"newton"``, ``"jackknife"``.
+        Ways of predicting deletions, the best first: ``"exact"``, ``"newton"``, ``"jackknife"``,
+        ``"jackknife by conjugate gradients"``.
         Empty: they are known by refitting only, and ``why_not`` says why.
     why_not : str or None
     gradients : bool
