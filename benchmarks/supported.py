@@ -253,7 +253,9 @@ Made by `python benchmarks/supported.py` from the registry: every class that has
 own, measured against refits on 2,000 rows with five features. Errors are the largest error over
 the largest effect, over 50 points: of ten single rows and of five sets of ten by the formula that
 searches screen with, and of `deletions(Q).effect(S)`, which takes further steps. Everything else
-that can be cloned and refitted is audited by refits.
+that can be cloned and refitted is audited by refits. `TorchClassifier` and `TorchRegressor` (torch
+modules) are measured in [networks.md](networks.md); `PrivateNetworkClassifier` and
+`PrivateNetworkRegressor` are known by refits only.
 
 | estimator | deletions | a row | ten rows | `effect` | certificates | |
 |---|---|---|---|---|---|---|
