@@ -246,6 +246,9 @@ def _shown(error: float) -> str:
     return f"{100 * error:.2g} %" if error > 1e-7 else "below 1e-7"
 
 
+#: modules of estimators that bench_networks.py measures: they need torch
+ELSEWHERE = ("from_torch", "private_networks")
+
 INTRODUCTION = """\
 # Supported models
 
@@ -266,12 +269,8 @@ def main() -> None:
     """Measure and write the page."""
     named = {type(example.estimator) for example in EXAMPLES.values()}
     known = [kind for family in FAMILIES for kind in family.estimators]
-    modules = (
-        "from_torch",
-        "private_networks",
-    )  # bench_networks.py measures those: they need torch
-    known = [kind for kind in known if not kind.__module__.endswith(modules)]
-    missing = [kind.__name__ for kind in known if kind not in named]
+    here = [kind for kind in known if not kind.__module__.endswith(ELSEWHERE)]
+    missing = [kind.__name__ for kind in here if kind not in named]
     if missing:
         raise SystemExit(f"no example of {', '.join(missing)}")
     PAGE.write_text(INTRODUCTION + "\n".join(map(row, EXAMPLES)) + "\n", encoding="utf-8")
