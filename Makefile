@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo desk test test-slow test-oldest lint audit format bench success pictures reproduce clean
+.PHONY: demo desk test test-slow test-oldest test-torch lint audit format bench success pictures reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
@@ -30,6 +30,24 @@ test-oldest:
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt --editable .
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt --group test
 	$(VENV)-oldest/bin/python -m pytest -n $(JOBS)
+
+# networks of torch, and their private training by opacus, in an environment of their own. The CPU
+# build comes from PyTorch's own index (docs/networks.md: PIP_EXTRA_INDEX_URL) or a folder of wheels;
+# TORCH names another release
+TORCH ?= torch==2.13.0+cpu
+test-torch: $(VENV)-torch/.installed
+	$(VENV)-torch/bin/python -m pytest -o addopts="-ra --strict-markers --doctest-modules" -n $(JOBS) \
+	  tests/models/test_torch.py "tests/test_examples.py::test_example[torch_module]" \
+	  src/holdfast/estimators/from_torch.py
+	@$(VENV)-torch/bin/python -c 'import torch, opacus; print("with torch", torch.__version__, "and opacus", opacus.__version__)'
+
+$(VENV)-torch/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-torch
+	$(VENV)-torch/bin/python -m pip install --quiet "pip>=25.1"
+	$(VENV)-torch/bin/python -m pip install --quiet "$(TORCH)"
+	$(VENV)-torch/bin/python -m pip install --quiet --editable '.[dp]'
+	$(VENV)-torch/bin/python -m pip install --quiet --group torch
+	touch $@
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -72,7 +90,7 @@ reproduce: $(VENV)/.installed
 	$(BIN)/holdfast reproduce --out docs/reproduction --resume
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-torch .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Holdfast needs Python 3.11 or newer; run: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'

@@ -34,7 +34,10 @@ def shown(value):
 def pytest_terminal_summary(terminalreporter):
     """How many tests ran on real data."""
     count = {
-        how: sum("real_data" in report.keywords for report in terminalreporter.getreports(how))
+        how: sum(
+            "real_data" in getattr(report, "keywords", ())
+            for report in terminalreporter.getreports(how)
+        )
         for how in ("passed", "failed", "skipped")
     }
     terminalreporter.write_line(

@@ -41,6 +41,8 @@ NAMES = [
     "scan",
     "Plan",
     "SingularDeletionError",
+    "TorchClassifier",
+    "TorchRegressor",
     "UnsupportedModelError",
     "WideReLURegressor",
     "__version__",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ForgettingForestClassifier,
         ForgettingForestRegressor,
     )
+    from holdfast.estimators.from_torch import TorchClassifier, TorchRegressor
     from holdfast.estimators.lssvm import LSSVMClassifier
     from holdfast.estimators.ntk import NTKRegressor
     from holdfast.estimators.nystroem import NystroemNTK
@@ -86,6 +87,8 @@ _HOME = {
     "NystroemNTK": "holdfast.estimators.nystroem",
     "InvalidationDisplay": "holdfast.audits.display",
     "Plan": "holdfast.searches.plan",
+    "TorchClassifier": "holdfast.estimators.from_torch",
+    "TorchRegressor": "holdfast.estimators.from_torch",
     "WideReLURegressor": "holdfast.estimators.wide",
     "Ledger": "holdfast.ledger",
     "register": "holdfast.registry",
@@ -134,6 +137,8 @@ __all__ = [
     "ShardedClassifier",
     "ShardedRegressor",
     "SingularDeletionError",
+    "TorchClassifier",
+    "TorchRegressor",
     "UnsupportedModelError",
     "WideReLURegressor",
     "__version__",

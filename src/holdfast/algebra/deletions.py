@@ -98,6 +98,8 @@ class Deletions(ABC):
     exact: bool
     #: eigenvalues of P_SS below this are rounding noise: the remaining fit is singular
     floor: float
+    #: in words, how effects are worked out where a family has several ways
+    how: str = ""
 
     @abstractmethod
     def columns(self, rows: Positions | slice) -> Array:
@@ -283,6 +285,8 @@ class LowRankDeletions(Deletions):
         For approximate families: turns the formula's change of the parameters into a better
         value of the functionals' drop, at the cost of one look at the data. The formula is what
         searches screen with; :meth:`effect` gives the better value.
+    how : str
+        In words, where a family has several ways.
     """
 
     queries: Array = field(repr=False)
@@ -298,6 +302,7 @@ class LowRankDeletions(Deletions):
     whole: Whole | None = field(default=None, repr=False)
     also: Also | None = field(default=None, repr=False)
     outside: Outside | None = field(default=None, repr=False)
+    how: str = ""
 
     @property
     def streams(self) -> bool:  # type: ignore[override]

@@ -49,7 +49,8 @@ class Capabilities:
     Attributes
     ----------
     predictions : tuple of str
-        Ways of predicting deletions, the best first: ``"exact"``, ``"newton"``, ``"jackknife"``.
+        Ways of predicting deletions, the best first: ``"exact"``, ``"newton"``, ``"jackknife"``,
+        ``"jackknife by conjugate gradients"``.
         Empty: they are known by refitting only, and ``why_not`` says why.
     why_not : str or None
     gradients : bool
@@ -68,9 +69,10 @@ class Capabilities:
         Whether a refit chooses a hyperparameter again, which the algebra keeps, and at what cost.
     draws : bool
         Whether a refit with nobody erased but another seed is another model.
-    form : {"linear", "smooth", "kernel", "parts"} or None
+    form : {"linear", "smooth", "kernel", "network", "parts"} or None
         Whose closed form :meth:`ErasableModel.form` gives to those who need more than the triple:
-        least squares, a linear score under a smooth loss, a kernel expansion, or a mean of parts.
+        least squares, a linear score under a smooth loss, a kernel expansion, a differentiable
+        network, or a mean of parts.
     linear : bool
         Whether the score is linear in the features.
     rounding : float
@@ -91,7 +93,7 @@ class Capabilities:
     refit: Literal["cheap", "cubic", "training"] = "training"
     chooses: Literal["", "cheaply", "dearly"] = ""
     draws: bool = False
-    form: Literal["linear", "smooth", "kernel", "parts"] | None = None
+    form: Literal["linear", "smooth", "kernel", "network", "parts"] | None = None
     linear: bool = False
     rounding: float = 1e-11
     leaves: bool = False

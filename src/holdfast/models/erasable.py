@@ -20,6 +20,7 @@ from holdfast.cards import card
 from holdfast.errors import DriftWarning, HoldfastError, UnsupportedModelError
 from holdfast.estimators.from_optbinning import is_scorecard, of_scorecard
 from holdfast.estimators.from_statsmodels import is_result, of_result
+from holdfast.estimators.from_torch import estimator_of, is_module
 from holdfast.estimators.policies import under_policy
 from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.cutoffs import Cutoff
@@ -53,17 +54,20 @@ def erasable(
     favourable: Any = 1,
     *,
     update: str = "refit",
+    loss: Any = None,
+    l2: float | None = None,
+    preprocessing: Any = None,
 ) -> ErasableModel:
     """A fitted estimator as a model that can forget its training rows.
 
     Parameters
     ----------
     fitted : estimator
-        A fitted scikit-learn estimator, one of ours, or a ``Pipeline`` ending in one.
-        ``LinearRegression``, ``Ridge``, ``KernelRidge``, ``NTKRegressor``, ``LSSVMClassifier``:
-        exact. ``LogisticRegression``, ``MLPClassifier``, ``MLPRegressor`` (one hidden layer):
-        approximate, confirmed by refitting. Any other regressor or binary classifier that can be
-        cloned and refitted: scores and refits only.
+        A fitted scikit-learn estimator, one of ours, a ``Pipeline`` ending in one, or a trained
+        ``torch.nn.Module``. ``LinearRegression``, ``Ridge``, ``KernelRidge``, ``NTKRegressor``,
+        ``LSSVMClassifier``: exact. ``LogisticRegression``, ``MLPClassifier``, ``MLPRegressor``,
+        modules: approximate, confirmed by refitting. Any other regressor or binary classifier
+        that can be cloned and refitted: scores and refits only.
     X : frame or array of shape (n, d)
         The data it was fitted on, in the same order.
     y : array-like of shape (n,)
@@ -81,6 +85,17 @@ def erasable(
         their numbers are shown: ``"leaves"`` keeps the structure of the trees (and preprocessing
         before them) and computes the leaf values again; ``"bins"`` (LightGBM, XGBoost) grows new
         trees in the bins of the first fit.
+    loss : {"logistic", "squared"} or callable
+        Of a module, and needed there: logistic for labels 0 and 1 (the module gives log-odds),
+        ``½ (f − y)²`` for numbers, or a function of scores and labels (float64 tensors of shape
+        (n,)) that gives one loss per row.
+    l2 : float, optional
+        Of a module: its training minimised the sum of ``sample_weight`` times the rows' losses,
+        plus ``l2/2`` times the squares of all trainable parameters. Beside a mean of the losses,
+        torch's ``weight_decay=λ`` is ``l2 = n λ``.
+    preprocessing : transformer, optional
+        Of a module: what turned ``X`` into what it was trained on. Fitted, it is taken as it is;
+        else it is fitted on ``X``. Refits fit it again, as those of a ``Pipeline`` do.
 
     Returns
     -------
@@ -103,6 +118,14 @@ def erasable(
     >>> bool(abs(predicted - refitted).max() < 1e-9)
     True
     """
+    if is_module(fitted):
+        fitted = estimator_of(fitted, checked_table(X, "X"), y, loss, l2, preprocessing)
+    elif not (loss is None and l2 is None and preprocessing is None):
+        raise HoldfastError(
+            "loss, l2 and preprocessing are for a torch.nn.Module; "
+            f"{type(fitted).__name__} has its own: leave them out (preprocessing goes into a "
+            "Pipeline)"
+        )
     model, warning = erasable_and_warning(fitted, X, y, subjects, sample_weight, favourable, update)
     if warning is not None:
         warnings.warn(warning, DriftWarning, stacklevel=2)
@@ -332,7 +355,7 @@ class ErasableModel:
         return UnsupportedModelError(
             f"{self.name} has no {what}: {self.can.why_not}. What works: {works} and "
             "without(rows). Models with the algebra: least squares, kernel models, linear scores "
-            "under a smooth loss, networks with one hidden layer (docs/supported.md)"
+            "under a smooth loss, networks (docs/supported.md)"
         )
 
     # the four things a model says ---------------------------------------------------------

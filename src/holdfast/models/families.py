@@ -22,15 +22,22 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from holdfast.errors import UnsupportedModelError
 from holdfast.estimators.forest import ForgettingForestClassifier, ForgettingForestRegressor
 from holdfast.estimators.from_statsmodels import StatsmodelsRegressor
+from holdfast.estimators.from_torch import TorchClassifier, TorchRegressor
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
+from holdfast.estimators.private_networks import PrivateNetworkClassifier, PrivateNetworkRegressor
 from holdfast.estimators.sharded import ShardedClassifier, ShardedRegressor
 from holdfast.estimators.wide import WideReLURegressor
-from holdfast.models import kernel, linear, network, readings
+from holdfast.models import kernel, linear, readings
 from holdfast.models.core import Core, Family, Training
 from holdfast.models.kernel import GaussianProcessCore, KernelCore
 from holdfast.models.linear import LinearCore
-from holdfast.models.network import NetworkCore
+from holdfast.models.networks.families import (
+    perceptron_core,
+    torch_core,
+    unsupported_perceptron,
+)
+from holdfast.models.networks.private import PrivateNetworkCore
 from holdfast.models.parts import PartsCore
 from holdfast.models.pipelines import cross_fits
 from holdfast.models.preprocessing import Preprocessing
@@ -58,7 +65,9 @@ FAMILIES: list[Family] = [
     Family((KernelRidge, NTKRegressor, LSSVMClassifier), KernelCore, kernel.unsupported),
     Family(tuple(READINGS), smooth_core, readings.unsupported),
     Family((GaussianProcessRegressor,), GaussianProcessCore, kernel.unsupported),
-    Family((MLPClassifier, MLPRegressor), NetworkCore, network.unsupported),
+    Family((MLPClassifier, MLPRegressor), perceptron_core, unsupported_perceptron),
+    Family((TorchClassifier, TorchRegressor), torch_core),
+    Family((PrivateNetworkClassifier, PrivateNetworkRegressor), PrivateNetworkCore),
     Family((WideReLURegressor,), WideCore),
     Family((ShardedClassifier, ShardedRegressor), PartsCore, raw=True),
     Family((ForgettingForestClassifier, ForgettingForestRegressor), PartsCore, raw=True),

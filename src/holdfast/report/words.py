@@ -44,6 +44,8 @@ _PLAINLY = {
     "preprocessing refitted": "with the preprocessing fitted again",
     "attack only": "nothing is proven, only searched",
     "newton/jackknife": "predicted by one step towards the refitted model, then refitted",
+    "jackknife by conjugate gradients": "predicted to first order, candidates compared by the "
+    "network's last layer, then refitted",
     "jackknife": "predicted to first order, then refitted",
     "refit only": "known by refitting only",
     "exact": "worked out exactly",

@@ -204,7 +204,7 @@ def _broken(made: Mitigation, case: Comparison) -> Array:
 
 
 def _certified_share(made: Mitigation, case: Comparison) -> float:
-    if made.offset is not None:
+    if made.offset is not None or made.model.can.certificate is None:
         return float("nan")
     try:
         proof = certify(

@@ -24,6 +24,7 @@ from holdfast.audits.hardening.comparison import Comparison, Mitigation, promise
 from holdfast.audits.hardening.margin import margins
 from holdfast.audits.hardening.robust import deletion_aware, worst_case_ball
 from holdfast.errors import HoldfastError, UnsupportedModelError
+from holdfast.estimators.from_torch import TorchClassifier, TorchRegressor
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.estimators.sharded import ShardedClassifier, ShardedRegressor
@@ -48,6 +49,8 @@ PENALTIES: dict[type, str] = {
     LSSVMClassifier: "beta",
     MLPClassifier: "alpha",
     MLPRegressor: "alpha",
+    TorchClassifier: "l2",
+    TorchRegressor: "l2",
 }
 #: the ridge given to a model without any, as a share of a feature's sum of squares
 RIDGE_SHARE = 1e-4

@@ -34,6 +34,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from holdfast.algebra.rows import Array
 from holdfast.audits.hardening.comparison import Comparison, Mitigation
 from holdfast.audits.hardening.cuts import Probes
+from holdfast.audits.hardening.private_networks import private_networks
 from holdfast.errors import HoldfastError, UnsupportedModelError
 from holdfast.models.erasable import ErasableModel, erasable
 from holdfast.models.solving import scores_or_nan
@@ -50,16 +51,18 @@ LAMBDA = 0.01
 
 
 def private(
-    case: Comparison, epsilons: Sequence[float] = EPSILONS, draws: int = DRAWS
+    case: Comparison, epsilons: Sequence[float] = EPSILONS, draws: int = DRAWS, epochs: int = 20
 ) -> list[Mitigation]:
     """ε-differentially private training on a path of ε, several draws of the noise each."""
     if not all(np.isfinite(e) and e > 0 for e in epsilons) or draws < 1:
         raise HoldfastError(f"epsilons must be above 0 and draws at least 1, got {epsilons!r}")
     base = case.model
+    if base.can.form == "network":
+        return private_networks(case, epsilons, draws, epochs)
     if base.can.form not in ("linear", "smooth"):
         raise UnsupportedModelError(
-            "differentially private training is offered for linear and logistic models only; a "
-            "network trained privately elsewhere can be audited like any other model"
+            "differentially private training is offered for linear and logistic models and for "
+            "networks only"
         )
     if base.sample_weight is not None or case.unit != "row" or case.cost != "l1":
         raise UnsupportedModelError(

@@ -1,0 +1,1 @@
+"""Networks: one core, and a contract that any differentiable network can keep."""
