@@ -34,7 +34,7 @@ test-oldest:
 # networks of torch, and their private training by opacus, in an environment of their own. The CPU
 # build comes from PyTorch's own index (docs/networks.md: PIP_EXTRA_INDEX_URL) or a folder of wheels;
 # TORCH names another release
-TORCH ?= torch==2.13.0+cpu
+TORCH ?= torch==2.13.0
 test-torch: $(VENV)-torch/.installed
 	$(VENV)-torch/bin/python -m pytest -o addopts="-ra --strict-markers --doctest-modules" -n $(JOBS) \
 	  tests/models/test_torch.py "tests/test_examples.py::test_example[torch_module]" \

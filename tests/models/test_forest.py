@@ -424,8 +424,7 @@ def test_bad_deletions(rng):
     with pytest.raises(hf.SingularDeletionError, match="there is nothing"):
         full.without(np.arange(60))
     few = np.concatenate([np.flatnonzero(y == 0)[2:], np.flatnonzero(y == 1)[2:]])
-    with pytest.raises(hf.SingularDeletionError, match="4 samples in 4 of 12 trees each"):
-        full.without(few)
+    assert len(full.without(few).keys_) == 4  # nobody would fit it, but these four are left
     assert same(full.without([]), full)
     full.set_params(min_samples_leaf=3)
     with pytest.raises(hf.HoldfastError, match="min_samples_leaf was 1 .* is 3 now: fit it again"):

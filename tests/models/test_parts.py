@@ -102,6 +102,18 @@ def test_search_audit_and_report(rng, tmp_path):
     assert (result.curve["refitted"] <= result.curve["ceiling"].fillna(1.0)).all()
 
 
+def test_rows_that_cannot_go(rng):
+    X = pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"])
+    y = (np.arange(40) == 7).astype(int)
+    model = hf.erasable(hf.ForgettingForestClassifier(15, 3).fit(X, y), X, y)
+    singles = model.deletions(X[:4]).single_effects()
+    assert np.flatnonzero(np.isnan(singles).any(axis=0)).tolist() == [7]
+    target = float(np.sort(model.scores(X))[3])
+    proof = hf.certify(model, X, target, 3)
+    for witness in proof["witness"]:
+        assert 7 not in witness
+
+
 def test_a_target_that_moves(rng):
     model, points = grown(rng, 60)
     target = float(np.quantile(model.scores(points), 0.1))

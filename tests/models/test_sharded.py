@@ -274,8 +274,8 @@ def test_many_candidates_are_screened_and_the_bound_needs_none(rng, monkeypatch)
 
 
 def test_audit_impact_and_margins(rng):
-    X, y = table(rng, 80)
-    model = hf.erasable(hf.ShardedClassifier(LogisticRegression(), 20).fit(X, y), X, y)
+    X, y = table(rng, 60)
+    model = hf.erasable(hf.ShardedClassifier(GaussianNB(), 15).fit(X, y), X, y)
     given_ = hf.find_recourse(model, X, "growing-spheres", target=0.0, overshoot=0.5)
     result = hf.audit(model, given_, max_deletions=2, draws=2, quick=False)
     assert np.array_equal(result.curve["predicted"], result.curve["refitted"])
@@ -361,6 +361,9 @@ class NoProbabilities(ClassifierMixin, BaseEstimator):
             "60 rows, got 2",
         ),
         (lambda X, y: hf.ShardedClassifier(GaussianNB(), 3).fit(X, y[:5]), "60 rows and y has 5"),
+        (lambda X, y: hf.ShardedClassifier(GaussianNB, 3).fit(X, y), "unfitted estimator"),
+        (lambda X, y: hf.ShardedClassifier(None, 3).fit(X, y), "unfitted estimator"),
+        (lambda X, y: hf.ShardedRegressor(Ridge(), 3, "0", 1).fit(X, y), "low must be"),
         (lambda X, y: hf.ShardedRegressor(Ridge(), 3).fit(X, y), "low and high"),
         (lambda X, y: hf.ShardedRegressor(Ridge(), 3, low=1, high=0).fit(X, y), "low < high"),
         (lambda X, y: hf.ShardedRegressor(GaussianNB(), 3, 0, 1).fit(X, y), "no regressor"),
@@ -379,8 +382,58 @@ def test_other_data_are_refused(rng):
         hf.erasable(fitted, X.iloc[::-1], y[::-1])
     with pytest.raises(DataMismatchError, match="60 rows, and X has 59"):
         hf.erasable(fitted, X.iloc[:59], y[:59])
-    with pytest.raises(HoldfastError, match="fitted on 60"):
-        fitted.without([0], X.iloc[:59], y[:59])
+    elsewhere = fitted.shard_of_ != fitted.shard_of_[0]
+    for other in (np.where(elsewhere, 1 - y, y), np.where(np.arange(60) == 59, 1 - y, y)):
+        with pytest.raises(DataMismatchError, match="not those of the fit"):
+            hf.erasable(fitted, X, other)
+    hf.erasable(
+        fitted, X.astype(object).astype(float), [int(v) for v in y]
+    )  # the same, held otherwise
+
+
+def test_what_without_refuses(rng):
+    X, y = table(rng)
+    fitted = hf.ShardedClassifier(LogisticRegression(), 4).fit(X, y)
+    for rows, said in (
+        ([True] * 60, "integer positions"),
+        ([60], "out of range"),
+        ([1.9], "integer positions"),
+        ([-1], "out of range"),
+        ([2, 2], "more than once"),
+        (range(60), "all 60 training rows"),
+    ):
+        with pytest.raises(HoldfastError, match=said):
+            fitted.without(rows, X, y)
+    with pytest.raises(HoldfastError, match="X has 59 rows"):
+        fitted.without([0], X.iloc[:59], y)
+    with pytest.raises(HoldfastError, match="y has 59 rows"):
+        fitted.without([0], X, y[:59])
+    fitted.set_params(shards=3)
+    with pytest.raises(HoldfastError, match="shards was 4 when the shards were fitted"):
+        fitted.without([0], X, y)
+    with pytest.raises(HoldfastError, match="fit them again"):
+        fitted.predict(X)
+
+
+def test_a_shard_that_cannot_be_fitted_is_named(rng):
+    X, y = table(rng)
+    inside = HistGradientBoostingClassifier(early_stopping=True, min_samples_leaf=2)
+    with pytest.raises(HoldfastError, match=r"shard \d+ cannot be fitted on its \d+ rows"):
+        hf.ShardedClassifier(inside, 20).fit(X, y)
+
+
+def test_weights_reach_the_end_of_a_pipeline(rng):
+    X, y = table(rng)
+    weights = rng.uniform(0.5, 2.0, 60)
+    inside = make_pipeline(StandardScaler(), LogisticRegression())
+    fitted = hf.ShardedClassifier(inside, 3).fit(X, y, sample_weight=weights)
+    model = hf.erasable(fitted, X, y, sample_weight=weights)
+    drop = model.scores(X) - model.without([3]).scores(X)
+    assert np.array_equal(model.deletions(X).effect([3]), drop)
+    from sklearn.neighbors import KNeighborsClassifier
+
+    with pytest.raises(HoldfastError, match="takes no sample weights"):
+        hf.ShardedClassifier(KNeighborsClassifier(), 3).fit(X, y, sample_weight=weights)
 
 
 def test_preprocessing_outside_voids_the_certificate(rng):

@@ -300,11 +300,9 @@ class _ForgettingForest(BaseEstimator):
         return marked
 
     def _refuse_if_too_little_is_left(self, gone: Any, kept: Any) -> None:
-        """What cannot be fitted cannot be what is left."""
-        try:
-            self._check_size(int(kept.sum()), self.keys_[kept])
-        except HoldfastError as refusal:
-            raise SingularDeletionError(f"without these rows, {refusal}", gone) from None
+        """Nothing is no forest."""
+        if not kept.any():
+            raise SingularDeletionError("without these rows, there is nothing", gone)
 
     def single_effects(self, X: Any, rows: Iterable[int] | None = None) -> Array:
         """How much the mean over trees falls at every query if one training row is deleted.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any, Self
 
 import numpy as np
@@ -29,11 +30,13 @@ from sklearn.utils.validation import (
     _check_y,
     _num_samples,
     check_is_fitted,
+    has_fit_parameter,
     validate_data,
 )
 
-from holdfast.algebra.rows import Array, Positions, take
+from holdfast.algebra.rows import Array, Positions, TrainingRows, as_text, take
 from holdfast.algebra.threads import one_thread
+from holdfast.arguments import finite_number, whole_number
 from holdfast.errors import HoldfastError
 from holdfast.estimators.keyed import key_states, keys_of
 from holdfast.estimators.steady import steadied
@@ -57,8 +60,7 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
         n = len(X)
         if _num_samples(y) != n:
             raise HoldfastError(f"X has {n} rows and y has {_num_samples(y)} labels")
-        if not isinstance(self.shards, int | np.integer) or self.shards < 1:
-            raise HoldfastError(f"shards must be a whole number from 1, got {self.shards!r}")
+        whole_number("shards", self.shards)
         keys = keys_of(X, groups, n)
         people = len(pd.unique(keys))
         if people < self.shards:
@@ -71,15 +73,18 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
         self.seed_ = int(self.random_state if seed is None else seed)
         states = key_states(keys, self.seed_)
         self.shard_of_ = (states % np.uint64(self.shards)).astype(np.intp)
-        return self._fit_shards(X, y, sample_weight, range(int(self.shards)), {})
+        self.inside_ = clone(self.estimator)
+        self.fitted_with_ = {"shards": self.shards, **self._range()}
+        self.estimators_ = [0.0] * int(self.shards)
+        self.prints_ = [""] * int(self.shards)
+        weights = sample_weight
+        if weights is not None:
+            weights = _check_sample_weight(weights, X, ensure_non_negative=True)
+        return self._fit_shards(X, y, weights, range(int(self.shards)))
 
-    def _fit_shards(
-        self, X: Any, y: Any, sample_weight: Any, some: Sequence[int], kept: dict[int, Any]
-    ) -> Self:
+    def _fit_shards(self, X: Any, y: Any, weights: Any, some: Sequence[int]) -> Self:
         """Fit some shards on their rows and keep the others."""
-        y, weights = np.asarray(y), None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        y = self._labels(y)
 
         def fitted(shard: int) -> Any:
             return self._fit_rows(shard, np.flatnonzero(self.shard_of_ == shard), X, y, weights)
@@ -88,24 +93,56 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
             found = Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(fitted)(shard) for shard in some
             )
-        fits = {**kept, **dict(zip(some, found, strict=True))}
-        self.estimators_ = [fits[shard] for shard in range(int(self.shards))]
+        self.estimators_, self.prints_ = [*self.estimators_], [*self.prints_]
+        for shard, fit in zip(some, found, strict=True):
+            self.estimators_[shard] = fit
+            self.prints_[shard] = self._print(shard, X, y, weights)
         return self
+
+    def _print(self, shard: int, X: Any, y: Any, weights: Any) -> str:
+        """A digest of what a shard was fitted on, the same for numbers and texts however held."""
+        rows = np.flatnonzero(self.shard_of_ == shard)
+        digest = blake2b(digest_size=8)
+        table = pd.DataFrame(take(X, rows))
+        for name in table.columns:
+            column = table[name]
+            if pd.api.types.is_numeric_dtype(column.dtype):
+                digest.update(column.to_numpy(dtype=float, na_value=np.nan).tobytes())
+            else:
+                words = [
+                    "" if missing else str(v)
+                    for v, missing in zip(column, column.isna(), strict=True)
+                ]
+                digest.update("\0".join(words).encode("utf-8", "surrogatepass"))
+        digest.update("\0".join(as_text(label) for label in y[rows].tolist()).encode())
+        own = np.ones(0) if weights is None else np.asarray(weights, dtype=float)[rows]
+        if np.any(own != 1.0):
+            digest.update(own.tobytes())
+        return digest.hexdigest()
 
     def _fit_rows(self, shard: int, rows: Positions, X: Any, y: Any, weights: Any) -> Any:
         """One shard fitted on some rows of a table."""
         some = None if weights is None else weights[rows]
         if some is not None and not some.any():
             rows, some = rows[:0], None  # nobody who counts
-        return self._fit_one(shard, take(X, rows), y[rows], some)
+        try:
+            return self._fit_one(shard, take(X, rows), y[rows], some)
+        except HoldfastError:
+            raise
+        except ValueError as failure:
+            raise HoldfastError(
+                f"shard {shard} cannot be fitted on its {len(rows)} rows: {failure}. Fewer shards, "
+                "or an estimator that bears small tables, would do"
+            ) from failure
 
     def _fit_one(self, shard: int, X: Any, y: Any, weights: Any) -> Any:
         """The estimator fitted on one shard; a number where the shard has nothing to tell apart."""
         constant = self._constant(y)
         if constant is not None:
             return constant
-        fresh = clone(self.estimator)
-        steadied(fresh.steps[-1][1] if isinstance(fresh, Pipeline) else fresh)
+        fresh = clone(self.inside_)
+        name, last = fresh.steps[-1] if isinstance(fresh, Pipeline) else ("", fresh)
+        steadied(last)
         # a seed that nobody gave is the shard's own, so that the same fit comes out again
         free = [
             name
@@ -115,7 +152,29 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
         if free:
             own = int(key_states([("shard", shard)], self.seed_)[0] % np.uint64(2**31))
             fresh.set_params(**dict.fromkeys(free, own))
-        return fresh.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
+        if weights is None:
+            return fresh.fit(X, y)
+        if not has_fit_parameter(last, "sample_weight"):
+            raise HoldfastError(f"{type(last).__name__} takes no sample weights")
+        return fresh.fit(X, y, **{f"{name}__sample_weight".removeprefix("__"): weights})
+
+    def _labels(self, y: Any) -> Any:
+        """Labels as shards are fitted on them."""
+        return np.asarray(y)
+
+    def _range(self) -> dict[str, Any]:
+        """Parameters that say what a shard can answer."""
+        return {}
+
+    def _check_fitted(self) -> None:
+        """Fitted, and as it is set now."""
+        check_is_fitted(self, "estimators_")
+        for name, was in self.fitted_with_.items():
+            if getattr(self, name) != was:
+                raise HoldfastError(
+                    f"{name} was {was!r} when the shards were fitted and is "
+                    f"{getattr(self, name)!r} now: fit them again"
+                )
 
     @abstractmethod
     def _constant(self, y: Any) -> float | None:
@@ -151,7 +210,7 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
 
     def parts(self, X: Any, some: Any = None) -> Array:
         """What every shard says of every row, (q, shards), or some of them."""
-        check_is_fitted(self, "estimators_")
+        self._check_fitted()
         chosen = range(self.n_parts_) if some is None else [int(t) for t in some]
         out = np.empty((_num_samples(X), len(chosen)))
         for place, shard in enumerate(chosen):
@@ -167,7 +226,7 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
         shard = int(self.shard_of_[gone[0]])
         rows = np.setdiff1d(np.flatnonzero(self.shard_of_ == shard), gone)
         with one_thread:
-            return self._fit_rows(shard, rows, X, np.asarray(y), sample_weight)
+            return self._fit_rows(shard, rows, X, self._labels(y), sample_weight)
 
     def without(self, rows: Any, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """The same fit without some rows: only the shards that had them are fitted again.
@@ -178,12 +237,16 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
         X, y, sample_weight
             What it was fitted on, in the same order.
         """
-        check_is_fitted(self, "estimators_")
-        if len(X) != len(self.shard_of_):
-            raise HoldfastError(
-                f"X has {len(X)} rows, and the shards were fitted on {len(self.shard_of_)}"
-            )
-        keep = np.delete(np.arange(len(X)), np.asarray(rows, dtype=np.intp))
+        self._check_fitted()
+        gone = TrainingRows(len(self.shard_of_)).positions(rows)
+        X = self._table(X)
+        for name, given in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+            if given is not None and len(given) != len(self.shard_of_):
+                raise HoldfastError(
+                    f"{name} has {len(given)} rows, and the shards were fitted on "
+                    f"{len(self.shard_of_)}"
+                )
+        keep = np.delete(np.arange(len(X)), gone)
         weights = None if sample_weight is None else np.asarray(sample_weight)[keep]
         return self.refitted_on(keep, take(X, keep), np.asarray(y)[keep], weights)
 
@@ -201,39 +264,42 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
             Whether the features are those of the fit: then shards that have all their rows, in
             order, stay as they are.
         """
+        self._check_fitted()
         fresh = copy.copy(self)
         fresh.shard_of_ = self.shard_of_[rows]
         shards = range(self.n_parts_)
-        kept: dict[int, Any] = {}
-        if unchanged:
-            order = np.argsort(fresh.shard_of_, kind="stable")
-            ends = np.searchsorted(fresh.shard_of_[order], [*shards, self.n_parts_])
-            before = np.argsort(self.shard_of_, kind="stable")
-            first = np.searchsorted(self.shard_of_[before], [*shards, self.n_parts_])
-            for t in shards:
-                now, then = rows[order[ends[t] : ends[t + 1]]], before[first[t] : first[t + 1]]
-                if np.array_equal(now, then):
-                    kept[t] = self.estimators_[t]
-        return fresh._fit_shards(X, y, sample_weight, [t for t in shards if t not in kept], kept)
+        order, before = (np.argsort(of, kind="stable") for of in (fresh.shard_of_, self.shard_of_))
+        ends = np.searchsorted(fresh.shard_of_[order], [*shards, self.n_parts_])
+        first = np.searchsorted(self.shard_of_[before], [*shards, self.n_parts_])
+        moved = [
+            t
+            for t in shards
+            if not unchanged
+            or not np.array_equal(
+                rows[order[ends[t] : ends[t + 1]]], before[first[t] : first[t + 1]]
+            )
+        ]
+        return fresh._fit_shards(X, y, sample_weight, moved)
 
     def unlike(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """How much a shard, fitted again on its rows of a table, differs from the one that is."""
+        """How far a table is from the one it was fitted on: 0 if it is that, 1 if it is not.
+
+        In between where the smallest shard, fitted again, says something else: it draws.
+        """
+        y = self._labels(y)
+        if any(self._print(t, X, y, sample_weight) != p for t, p in enumerate(self.prints_)):
+            return 1.0
         told = [t for t in range(self.n_parts_) if not isinstance(self.estimators_[t], float)]
         if not told:
             return 0.0
         counts = np.bincount(self.shard_of_, minlength=self.n_parts_)
         shard = min(told, key=lambda t: int(counts[t]))
         rows = np.flatnonzero(self.shard_of_ == shard)
-        weights = None if sample_weight is None else np.asarray(sample_weight)[rows]
         with one_thread:
-            again = self._fit_one(shard, take(X, rows), np.asarray(y)[rows], weights)
-        some = take(X, rows)
-        before = self._outputs(self.estimators_[shard], some)
-        after = (
-            np.full(len(rows), again) if isinstance(again, float) else self._outputs(again, some)
-        )
-        low, high = self.part_range_
-        return float(np.abs(before - after).max() / (high - low))
+            again = self._fit_rows(shard, rows, X, y, sample_weight)
+        some, (low, high) = take(X, rows), self.part_range_
+        before = self.part_says(self.estimators_[shard], some)
+        return float(np.abs(before - self.part_says(again, some)).max() / (high - low))
 
     @property
     @abstractmethod
@@ -246,6 +312,13 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
         tags.input_tags = copy.copy(inner.input_tags)
         tags.input_tags.sparse = False
         return tags
+
+
+def _refuse_no_estimator(estimator: Any) -> None:
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        raise HoldfastError(
+            f"estimator must be an unfitted estimator like LogisticRegression(), got {estimator!r}"
+        )
 
 
 def _has_probabilities(self: ShardedClassifier) -> bool:
@@ -323,6 +396,7 @@ class ShardedClassifier(ClassifierMixin, _Sharded):
             Whose row each is: all rows of a person are in one shard.
         sample_weight : array-like of shape (n,), optional
         """
+        _refuse_no_estimator(self.estimator)
         if not is_classifier(self.estimator) or not hasattr(self.estimator, "predict_proba"):
             raise HoldfastError(
                 f"{type(self.estimator).__name__} gives no probabilities (predict_proba), and "
@@ -421,19 +495,28 @@ class ShardedRegressor(RegressorMixin, _Sharded):
 
     def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
         """Hash everybody to a shard and fit the estimator on each."""
+        _refuse_no_estimator(self.estimator)
         if not is_regressor(self.estimator):
             raise HoldfastError(
                 f"{type(self.estimator).__name__} is no regressor: hf.ShardedClassifier is for "
                 "classifiers"
             )
-        known = [value for value in (self.low, self.high) if value is not None]
-        if len(known) < 2 or not np.all(np.isfinite(known)) or known[0] >= known[1]:
+        if self.low is not None and self.high is not None:
+            finite_number("low", self.low)
+            finite_number("high", self.high)
+        if self.low is None or self.high is None or not self.low < self.high:
             raise HoldfastError(
-                f"say which range labels can have: low and high, finite and low < high, got "
+                f"say which range labels can have: low and high, with low < high, got "
                 f"low={self.low!r}, high={self.high!r}. Without it one shard could say anything"
             )
         X, y = self._table(X, reset=True), _check_y(y, estimator=self)
-        return self._fit(X, np.asarray(y, dtype=float), groups, sample_weight)
+        return self._fit(X, y, groups, sample_weight)
+
+    def _labels(self, y: Any) -> Any:
+        return np.asarray(y, dtype=float)
+
+    def _range(self) -> dict[str, Any]:
+        return {"low": self.low, "high": self.high}
 
     def _constant(self, y: Any) -> float | None:
         low, high = self.part_range_

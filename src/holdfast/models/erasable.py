@@ -352,6 +352,7 @@ class ErasableModel:
 
     def _refuse(self, what: str) -> UnsupportedModelError:
         works = "scores, score_gradients" if self.can.gradients else "scores"
+        works += ", deletions" if self.can.predicts else ""
         return UnsupportedModelError(
             f"{self.name} has no {what}: {self.can.why_not}. What works: {works} and "
             "without(rows). Models with the algebra: least squares, kernel models, linear scores "

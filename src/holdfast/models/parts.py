@@ -67,11 +67,13 @@ class Falls:
     shared : ndarray of shape (q, units)
         What each can be charged with where it may share parts with others that go: in every part
         the larger of its own fall and half of all the part says.
+    done : positions of the units there was time for
     """
 
     mean: Array
     part: Array
     shared: Array
+    done: Positions
 
 
 class PartsCore(RefitCore):
@@ -256,14 +258,14 @@ class PartsCore(RefitCore):
         if quick:
             first = [int(rows[0]) for rows in units]
             mean, most, shared = self.mean.single_falls(X, first, up=not self._flip)
-            return Falls(mean, most, shared)
-        base, done = self.known_outputs(X), 0
+            return Falls(mean, most, shared, np.arange(len(units)))
+        base, done = self.known_outputs(X), list[int]()
         falls = np.empty((len(base), len(units)))
         most = np.zeros(base.shape)
         above = base - self.low
         shared = falls if self._alone_in(units) else np.empty_like(falls)
 
-        def one(place: int) -> tuple[Any, Array] | None:
+        def one(place: int) -> tuple[int, Any, Array] | None:
             if time.monotonic() > until:
                 return None
             touched = np.unique(self.membership[units[place]])
@@ -271,21 +273,22 @@ class PartsCore(RefitCore):
             for group in self._apart(units[place]):
                 some = np.unique(self.membership[group])
                 now[:, np.searchsorted(touched, some)] = self._says_without(group, some, X)
-            return touched, base[:, touched] - now
+            return place, touched, base[:, touched] - now
 
         with one_thread, Parallel(cores(), prefer="threads", return_as="generator") as parallel:
             for found in parallel(delayed(one)(u) for u in range(len(units))):
-                if found is None:  # and so are all after it
+                if found is None:
                     continue
-                touched, fall = found
-                falls[:, done] = fall.sum(axis=1) / base.shape[1]
+                place, touched, fall = found
+                falls[:, len(done)] = fall.sum(axis=1) / base.shape[1]
                 most[:, touched] = np.maximum(most[:, touched], fall)
                 if shared is not falls:
                     half = np.maximum(fall, above[:, touched] / 2)
-                    shared[:, done] = half.sum(axis=1) / base.shape[1]
-                done += 1
-                tell(done, len(units))
-        return Falls(falls[:, :done], most, shared[:, :done])
+                    shared[:, len(done)] = half.sum(axis=1) / base.shape[1]
+                done.append(place)
+                tell(len(done), len(units))
+        count = len(done)
+        return Falls(falls[:, :count], most, shared[:, :count], np.array(done, dtype=np.intp))
 
     def _alone_in(self, units: Sequence[Positions]) -> bool:
         """Whether every unit is in one part."""
@@ -361,7 +364,10 @@ class PartsDeletions(Additive):
 
     @cached_property
     def effects(self) -> Array:
-        return self.core.falls(self.queries, [np.array([i]) for i in range(self.rows.n)]).mean
+        found = np.full((len(self.queries), self.rows.n), np.nan)
+        alone = np.delete(np.arange(self.rows.n), self.rows.undeletable())
+        found[:, alone] = self.core.falls(self.queries, [np.array([i]) for i in alone]).mean
+        return found
 
     def _by_formula(self, positions: Positions) -> Array:
         before = self.core.scored(self.core.known_outputs(self.queries).mean(axis=1))
@@ -375,5 +381,4 @@ class PartsDeletions(Additive):
             return np.column_stack(every)
         means = self.core.known_outputs(self.queries).mean(axis=1)[:, None]
         found: Array = self.core.scored(means) - self.core.scored(means - self.effects)
-        found[:, self.rows.undeletable()] = np.nan
         return found

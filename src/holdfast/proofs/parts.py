@@ -19,6 +19,7 @@ share that any ``k`` units break.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -27,6 +28,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from holdfast.algebra.rows import Array, Mask, Positions
+from holdfast.errors import SingularDeletionError
 from holdfast.proofs.candidates import Asked, Verdicts
 from holdfast.recourse.promises import Promises
 from holdfast.searches.parts import Alone, alone
@@ -125,8 +127,10 @@ def _attacks(
         order = order[: asked.budget]
         enough = np.flatnonzero(np.cumsum(falls[order]) > room[j])
         if enough.size:
-            found.attacked[j] = int(enough[0]) + 1
-            found.witness[j] = tuple(known.units[order[: enough[0] + 1]].tolist())
+            chosen = tuple(known.units[order[: enough[0] + 1]].tolist())
+            with contextlib.suppress(SingularDeletionError):  # without these there is no classifier
+                asked.model.rows.refuse_if_too_much(units.rows(chosen))
+                found.attacked[j], found.witness[j] = len(chosen), chosen
 
 
 def _strangers(order: Positions, parts: list[frozenset[int]], most: int) -> Positions:

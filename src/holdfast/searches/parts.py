@@ -76,7 +76,7 @@ def alone(
             chosen = _promising(model, promises, units, len(units) if quick else most)
         sets = [units.rows([u]) for u in chosen.tolist()]
         falls = core.falls(model.features(points), sets, quick, until, tell)
-        chosen = chosen[: falls.mean.shape[1]]
+        chosen = chosen[falls.done]
         everybody = len(chosen) == int(_can_go(units).sum())
         found = Alone(chosen, falls, everybody)
         if time.monotonic() > until:  # who asks with more time gets more
