@@ -31,9 +31,8 @@ test-oldest:
 	$(VENV)-oldest/bin/python -m pip install --quiet --constraint .ci/oldest.txt --group test
 	$(VENV)-oldest/bin/python -m pytest -n $(JOBS)
 
-# networks of torch, and their private training by opacus, in an environment of their own. The CPU
-# build comes from PyTorch's own index (docs/networks.md: PIP_EXTRA_INDEX_URL) or a folder of wheels;
-# TORCH names another release
+# networks of torch, and their private training by opacus, in an environment of their own. TORCH names
+# another release; PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS, where a CPU build is to be had
 TORCH ?= torch==2.13.0
 test-torch: $(VENV)-torch/.installed
 	$(VENV)-torch/bin/python -m pytest -o addopts="-ra --strict-markers --doctest-modules" -n $(JOBS) \
