@@ -121,7 +121,7 @@ def test_everything_is_measured_on_the_same_people():
     model, people, holdout = lender()
     found = hf.harden(model, people, survive=2, holdout=holdout, max_deletions=4)
     table = found.table
-    assert set(table["mitigation"]) == set(MITIGATIONS)
+    assert set(table["mitigation"]) == set(MITIGATIONS) - {"shard"}  # it has certificates
     assert (table["people"] == len(found.case.people)).all()
     margin = table[table["mitigation"] == "margin"].iloc[0]
     assert margin["proven"]

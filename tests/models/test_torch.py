@@ -565,3 +565,101 @@ def test_networks_of_scikit_learn_are_trained_privately_too(rng):
     )  # fmt: skip
     assert found.skipped == {}
     assert found.table["mitigation"].tolist() == ["private"]
+
+
+def test_one_row_is_scored_by_itself_and_shards_promise(rng):
+    X, y, _ = problem(rng, 60)
+    fitted = hf.TorchClassifier(module(), l2=1.0).fit(X, y)
+    assert np.allclose(fitted.predict_proba(X[:1]), fitted.predict_proba(X)[:1])
+    shards = hf.ShardedClassifier(hf.TorchClassifier(module(), l2=1.0), 3).fit(X, y)
+    model = hf.erasable(shards, X, y)
+    assert np.allclose(model.scores(X[:1]), model.scores(X)[:1])
+    honest = model.scores(X) - model.without([4]).scores(X)
+    assert np.array_equal(model.deletions(X).effect([4]), honest)
+
+
+def test_what_is_frozen_stays_on_every_start(rng):
+    X, y, _ = problem(rng, 60)
+    net = module()
+    for parameter in net[0].parameters():
+        parameter.requires_grad = False
+    with torch.no_grad():
+        net[0].bias.fill_(0.7)
+    fitted = hf.TorchClassifier(net, l2=1.0, random_state=5).fit(X, y)
+    assert torch.equal(fitted.module_[0].bias, net[0].bias.double())
+    assert torch.equal(fitted.module_[0].weight, net[0].weight.double())
+    assert not torch.equal(fitted.module_[2].weight, net[2].weight.double())
+    model = hf.erasable(fitted.module_, X, y, loss="logistic", l2=1.0)
+    cold = model.without([3], start="scratch").estimator.module_
+    assert torch.equal(cold[0].weight, net[0].weight.double())
+
+
+def test_a_loss_that_hides_its_curvature_is_refused(rng, fitted):
+    model, X, y, _ = fitted
+
+    class Hidden(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, z, labels):
+            ctx.save_for_backward(z, labels)
+            return nn.functional.binary_cross_entropy_with_logits(z, labels, reduction="none")
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, g):
+            z, labels = ctx.saved_tensors
+            return g * (torch.sigmoid(z) - labels), None
+
+    net = model.estimator.module_
+    with pytest.raises(hf.HoldfastError, match="cannot be differentiated twice"):
+        hf.erasable(net, X, y, loss=Hidden.apply, l2=2.0)
+    weights = torch.rand(len(y), dtype=torch.float64)
+    bce = nn.functional.binary_cross_entropy_with_logits
+    with pytest.raises(hf.HoldfastError, match="sample_weight="):
+        hf.erasable(net, X, y, l2=2.0, loss=lambda z, t: bce(z, t, weights, reduction="none"))
+
+    def pairs(z, t):
+        return bce(z, t, reduction="none") + (z - z.view(-1, 2).flip(1).reshape(-1)) ** 2
+
+    with pytest.raises(hf.HoldfastError, match="one row's score|rows beside it"):
+        hf.erasable(net, X, y, loss=pairs, l2=2.0)
+
+
+def test_a_model_around_a_module_can_be_copied(fitted):
+    import pickle
+
+    model, _, _, Q = fitted
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert np.array_equal(other.scores(Q), model.scores(Q))
+        assert np.array_equal(other.deletions(Q).effect([2]), model.deletions(Q).effect([2]))
+
+
+def test_a_feature_without_a_derivative_is_named(rng):
+    X, y, _ = problem(rng, 60)
+    root = Odd(lambda out, x: out + torch.sqrt(x[:, 2:] ** 2))
+    model = hf.erasable(trained_odd(root, X, y), X, y, loss="logistic", l2=1.0)
+    X[0, 2] = 0.0
+    with pytest.raises(hf.HoldfastError, match="no finite derivative in feature 2 at row 0"):
+        model.score_gradients(X[:2])
+
+
+def trained_odd(net, X, y):
+    return hf.TorchClassifier(net, l2=1.0).fit(X, y).module_
+
+
+def test_refusing_a_random_module_leaves_the_generator_as_it_was(rng):
+    X, y, _ = problem(rng, 60)
+    dropping = Odd(lambda out, x: nn.functional.dropout(out, 0.5, True))
+    before = torch.get_rng_state()
+    with pytest.raises(hf.HoldfastError):
+        hf.erasable(dropping, X, y, loss="logistic", l2=1.0)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("epochs", [0, -1, 1.5, "a"])
+def test_private_training_ends(rng, epochs):
+    pytest.importorskip("opacus", reason="opacus is not installed: make test-torch installs it")
+    from holdfast.estimators.private_networks import PrivateNetworkClassifier
+
+    X, y, _ = problem(rng, 60)
+    with pytest.raises(hf.HoldfastError, match="epochs must be"):
+        PrivateNetworkClassifier(module(), epsilon=5.0, epochs=epochs).fit(X, y)

