@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,17 +38,21 @@ def torch_core(estimator: Any, data: Training) -> NetworkCore:
         loss = LOSSES[estimator.loss]
     first = loss.slopes(network.scores(network.fitted, data.X), labels)
     network.refuse_strange_gradients(network.pullback(network.fitted, data.X, first))
-    width = data.X.shape[1]
     return NetworkCore(
         network,
         loss,
         labels,
         data,
-        lambda theta: estimator.with_module(network.module(theta), width),
+        partial(_torch_estimator, estimator, network, data.X.shape[1]),
         draws=torch_side.without_a_start(estimator.module) is None,
         noise=LOOSE,
         caveat=torch_side.kept_statistics(estimator.module_),
     )
+
+
+def _torch_estimator(estimator: Any, network: Any, width: int, theta: Array) -> Any:
+    """The estimator with these parameters."""
+    return estimator.with_module(network.module(theta), width)
 
 
 def _labels(data: Training) -> Array:
