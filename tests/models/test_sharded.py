@@ -274,18 +274,18 @@ def test_many_candidates_are_screened_and_the_bound_needs_none(rng, monkeypatch)
 
 
 def test_audit_impact_and_margins(rng):
-    X, y = table(rng, 60)
-    model = hf.erasable(hf.ShardedClassifier(GaussianNB(), 15).fit(X, y), X, y)
-    given_ = hf.find_recourse(model, X, "growing-spheres", target=0.0, overshoot=0.5)
+    X, y = table(rng, 80)
+    model = hf.erasable(hf.ShardedClassifier(LogisticRegression(), 16).fit(X, y), X, y)
+    given_ = hf.find_recourse(model, X[:12], "growing-spheres", target=0.0, overshoot=0.5)
     result = hf.audit(model, given_, max_deletions=2, draws=2, quick=False)
     assert np.array_equal(result.curve["predicted"], result.curve["refitted"])
     assert (result.curve["ceiling"].fillna(1.0) >= result.curve["refitted"]).all()
-    found = hf.impact(model, given_, erase=[X.index[3], X.index[9]])
-    left = given_.points.drop(index=[X.index[3], X.index[9]], errors="ignore")
+    found = hf.impact(model, given_, erase=[X.index[33], X.index[39]])
+    left = given_.points.drop(index=[X.index[33], X.index[39]], errors="ignore")
     left = left[given_.valid.loc[left.index]]
-    honest = left.index[~(model.without([3, 9]).scores(left) >= 0.0)]
+    honest = left.index[~(model.without([33, 39]).scores(left) >= 0.0)]
     assert set(found.broken.index) == set(honest)
-    hard = hf.harden(model, X, target=0.0, survive=1, mitigations=["margin"])
+    hard = hf.harden(model, X[:4], target=0.0, survive=1, mitigations=["margin"], max_deletions=1)
     points = hard.mitigations["margin"].points
     assert len(points)
     assert (hf.certify(model, points, 0.0, 1)["certified"] >= 1).all()
