@@ -275,7 +275,7 @@ def test_many_candidates_are_screened_and_the_bound_needs_none(rng, monkeypatch)
 
 def test_audit_impact_and_margins(rng):
     X, y = table(rng, 80)
-    model = hf.erasable(hf.ShardedClassifier(LogisticRegression(), 16).fit(X, y), X, y)
+    model = hf.erasable(hf.ShardedClassifier(LogisticRegression(), 5).fit(X, y), X, y)
     given_ = hf.find_recourse(model, X[:12], "growing-spheres", target=0.0, overshoot=0.5)
     result = hf.audit(model, given_, max_deletions=2, draws=2, quick=False)
     assert np.array_equal(result.curve["predicted"], result.curve["refitted"])
@@ -285,6 +285,12 @@ def test_audit_impact_and_margins(rng):
     left = left[given_.valid.loc[left.index]]
     honest = left.index[~(model.without([33, 39]).scores(left) >= 0.0)]
     assert set(found.broken.index) == set(honest)
+
+
+@pytest.mark.slow
+def test_margins_of_shards(rng):
+    X, y = table(rng, 80)
+    model = hf.erasable(hf.ShardedClassifier(LogisticRegression(), 16).fit(X, y), X, y)
     hard = hf.harden(model, X[:4], target=0.0, survive=1, mitigations=["margin"], max_deletions=1)
     points = hard.mitigations["margin"].points
     assert len(points)
