@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral
@@ -33,7 +34,7 @@ _WORTH_A_THREAD = 1 << 15
 _NODES = ("split_feature_", "split_threshold_", "subtree_size_", "node_count_", "node_total_")
 
 
-class _ForgettingForest(BaseEstimator):
+class _ForgettingForest(BaseEstimator, ABC):
     """What the classifier and the regressor share; labels are whole numbers here."""
 
     def __init__(
@@ -50,9 +51,9 @@ class _ForgettingForest(BaseEstimator):
         self.min_samples_leaf = min_samples_leaf
         self.random_state = random_state
 
+    @abstractmethod
     def _scale(self) -> Array:
         """Origin and step of a label, its range, and what an empty tree says."""
-        raise NotImplementedError
 
     def _fit(self, X: Any, X_checked: Array, labels: Whole, groups: Any) -> Self:
         """Grow every tree; ``X`` as it was given, for its index."""
@@ -198,9 +199,9 @@ class _ForgettingForest(BaseEstimator):
         same = np.array_equal(fresh, self.X_fit_) and np.array_equal(self._coded(y), self.labels_)
         return 0.0 if same else 1.0
 
+    @abstractmethod
     def _coded(self, y: Any) -> Whole:
         """Labels as whole numbers."""
-        raise NotImplementedError
 
     def _check_fitted(self) -> None:
         """Fitted, and as it is set now: other settings would be another forest's."""
