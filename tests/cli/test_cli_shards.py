@@ -25,6 +25,9 @@ def test_an_audit_of_shards(folder, capsys):
     assert all(point.predicted == point.refitted for point in summary.curve)
     lines = " ".join(summary.model.preprocessing)
     assert "in every shard by itself" in lines
+    notes = " ".join(str(note) for note in summary.model_dump().values())
+    assert "those that do most in a stand-in" in notes
+    assert "Certificates are about all of them" not in notes  # a quick audit has none
 
 
 def test_honouring_a_request_touches_one_shard(folder, capsys):

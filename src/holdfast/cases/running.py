@@ -103,8 +103,9 @@ def _say_who_was_looked_at(case: Case, result: Audit) -> None:
             said = (
                 f"The search looked at {looked['one by one']:,} of {looked['candidates']:,} "
                 "candidates, those that do most in a stand-in for the model: none of the others "
-                "was tried. Certificates are about all of them."
+                "was tried."
             )
+            said += " Certificates are about all of them." if result.proof is not None else ""
             case.about.notes.append(Note(said, shareable=True))
         return
     doubts = looked["steps at which a row not looked at might do more"]
