@@ -93,30 +93,130 @@ def outcome_kernel(model: ErasableModel, given: Any) -> Bound:
     )
 
 
-def action_path(model: ErasableModel, people: Any, target: float, row: int) -> Bound:
+def action_path(model: ErasableModel, people: Any, target: float, rows: Any) -> Bound:
     """Proposition 2: ``Φ₂ ≤ ‖d‖ ∫ ‖Dδ/Dw‖ dγ`` along the straight path, by quadrature.
 
-    For linear models and one deletion; the intercept is part of ``w``. The quadrature is adaptive,
-    and its error estimate is added. Refused where the path passes through ``w = 0``.
+    For one row or a set of them, and for every model whose optimal recourse has a Jacobian in
+    closed form: linear models; logistic ones and their relatives, whose score is linear in the
+    features; and kernel models, with the paper's first-order recourse ``(s − f) ∇f / ‖∇f‖²`` and
+    the dual weights as parameters. The intercept is part of ``w``. The quadrature is adaptive, and
+    its error estimate is added. Refused where the path passes through a vanishing gradient.
     """
-    x, (b, w), b_after, w_after = before_and_after(model, people, [row])
-    v, c = w_after[0], b_after[0]
-    turned = v - w
-    nearest = np.clip(-(w @ turned) / (turned @ turned or 1.0), 0.0, 1.0)
-    shortest = np.linalg.norm(w + nearest * turned)
-    if shortest < 1e-6 * max(np.linalg.norm(w), np.linalg.norm(v)):
+    gone = np.atleast_1d(np.asarray(rows, dtype=np.intp))
+    path = _kernel_path(model, people, gone) if model.can.form == "kernel" else None
+    if path is None:
+        path = _linear_path(model, people, gone)
+    turned = path.g_after - path.g
+    along = np.einsum("qd,qd->q", turned, turned)
+    nearest = -np.einsum("qd,qd->q", path.g, turned) / np.where(along > 0, along, 1.0)
+    nearest = np.clip(nearest, 0.0, 1.0)[:, None]
+    shortest = np.linalg.norm(path.g + nearest * turned, axis=1)
+    longest = np.maximum(np.linalg.norm(path.g, axis=1), np.linalg.norm(path.g_after, axis=1))
+    if np.any(shortest < 1e-6 * longest):
         raise UnsupportedModelError(
             "the straight path between the weights passes through 0, where recourse is undefined: "
             "use action_linear"
         )
+    integral, error = quad_vec(
+        lambda share: path.norms(share, target), 0.0, 1.0, epsrel=1e-8, norm="max", limit=10_000
+    )
+    before = first_order_change(target - path.f, path.g)
+    after = first_order_change(target - path.f_after, path.g_after)
+    what = "one deletion" if gone.size == 1 else f"one set of {gone.size} deletions"
+    return Bound(
+        "Proposition 2",
+        path.distance * (integral + error),
+        np.linalg.norm(after - before, axis=1),
+        (path.family, what, "λ → 0"),
+    )
 
-    def norms(share: float) -> Array:
-        return _jacobian_norms(x, share * w + (1 - share) * v, share * b + (1 - share) * c, target)
 
-    integral, error = quad_vec(norms, 0.0, 1.0, epsrel=1e-8, norm="max", limit=10_000)
-    bound = np.linalg.norm(np.append(w - v, b - c)) * (integral + error)
-    measured = action_by_row(x, w, b, w_after, b_after, target)[0]
-    return Bound("Proposition 2", bound, measured, ("linear model", "one deletion", "λ → 0"))
+@dataclass(frozen=True)
+class _Path:
+    """Scores ``f`` and gradients ``g`` of q people, both linear in the weights, at both ends.
+
+    ``kk``, ``kJ``, ``JJ`` are the products of their derivatives in the weights, ``k`` (q, p) and
+    ``J`` (q, d, p): all that the Jacobian's norm needs of a long vector of weights.
+    """
+
+    family: str
+    distance: float
+    f: Array
+    f_after: Array
+    g: Array
+    g_after: Array
+    kk: Array
+    kJ: Array
+    JJ: Array
+
+    def norms(self, share: float, target: float) -> Array:
+        """Operator norms of ``D δ/D w`` where the path has ``share`` of the old weights (q,).
+
+        ``Dδ/Dw = u kᵀ + M J`` with ``u = −g/‖g‖²`` and ``M = (s − f)/‖g‖² (I − 2 g gᵀ/‖g‖²)``.
+        """
+        f = share * self.f + (1 - share) * self.f_after
+        g = share * self.g + (1 - share) * self.g_after
+        length = np.einsum("qd,qd->q", g, g)
+        u = -g / length[:, None]
+        M = 2.0 * np.einsum("qd,qe->qde", u, g)
+        M[:, np.arange(g.shape[1]), np.arange(g.shape[1])] += 1.0
+        M *= ((target - f) / length)[:, None, None]
+        cross = np.einsum("qd,qe,qfe->qdf", u, self.kJ, M)
+        square = self.kk[:, None, None] * np.einsum("qd,qe->qde", u, u)
+        square = square + cross + cross.transpose(0, 2, 1) + M @ self.JJ @ M.transpose(0, 2, 1)
+        found: Array = np.sqrt(np.maximum(np.linalg.eigvalsh(square)[:, -1], 0.0))
+        return found
+
+
+def _linear_path(model: ErasableModel, people: Any, gone: Array) -> _Path:
+    """Of a score that is linear in the features: weights, and the intercept if there is one."""
+    x, d = model.features(people), model.features(people).shape[1]
+    probes = np.vstack([np.zeros(d), np.eye(d)])
+    family = "linear model"
+    if model.can.form == "linear":
+        core = model.form("linear")
+        before = core.scores(probes)
+        after = before - core.deletions(probes, "scores", None).effect(gone)
+        intercept = bool(core.intercept)
+    else:
+        core, family = model.form("smooth"), "score linear in the features, refitted"
+        before, after = core.scores(probes), core.scores_at(core.optimum_without(gone), probes)
+        intercept = True
+    w, v = before[1:] - before[0], after[1:] - after[0]
+    moved = np.append(w - v, before[0] - after[0] if intercept else 0.0)
+    q = len(x)
+    return _Path(
+        family,
+        float(np.linalg.norm(moved)),
+        before[0] + x @ w,
+        after[0] + x @ v,
+        np.tile(w, (q, 1)),
+        np.tile(v, (q, 1)),
+        np.einsum("qd,qd->q", x, x) + float(intercept),
+        x,
+        np.tile(np.eye(d), (q, 1, 1)),
+    )
+
+
+def _kernel_path(model: ErasableModel, people: Any, gone: Array) -> _Path:
+    """Of a kernel model without a bias: its dual weights."""
+    core = model.form("kernel")
+    if core.has_bias:
+        raise UnsupportedModelError(
+            f"Proposition 2 is worked out for kernel models without a bias, not for {model!r}"
+        )
+    x = model.features(people)
+    duals, moved = core.duals_with_and_without(gone)
+    q, d = x.shape
+    f, fell, kk = np.empty(q), np.empty(q), np.empty(q)
+    g, turned, kJ, JJ = np.empty((q, d)), np.empty((q, d)), np.empty((q, d)), np.empty((q, d, d))
+    for i in range(q):
+        k = core.kernel(x[i : i + 1], core.X)[0]
+        J = core.kernel.jacobian(x[i : i + 1], core.X).reshape(d, -1)
+        f[i], fell[i], kk[i] = k @ duals, k @ moved, k @ k
+        g[i], turned[i], kJ[i], JJ[i] = J @ duals, J @ moved, J @ k, J @ J.T
+    distance = float(np.linalg.norm(moved))
+    return _Path("kernel model", distance, f, f - fell, g, g - turned, kk, kJ, JJ)
 
 
 def action_linear_paper(model: ErasableModel, people: Any, target: float) -> Bound:
@@ -202,19 +302,6 @@ def action_by_row(
         for v, c in zip(w_after, b_after, strict=True)
     ]
     return np.linalg.norm(np.asarray(then) - now, axis=2)
-
-
-def _jacobian_norms(x: Array, w: Array, b: float, target: float) -> Array:
-    """Operator norm of ``D δ/D (w, b)`` for every person."""
-    norm = w @ w
-    gaps = target - b - x @ w
-    d = w.size
-    jacobians = np.zeros((len(x), d, d + 1))
-    gradient = (-x / norm) - (2.0 * gaps / norm**2)[:, None] * w
-    jacobians[:, :, :d] = w[None, :, None] * gradient[:, None, :]
-    jacobians[:, :, :d] += (gaps / norm)[:, None, None] * np.eye(d)
-    jacobians[:, :, d] = -w / norm
-    return np.linalg.norm(jacobians, ord=2, axis=(1, 2))
 
 
 def _deletable(deletions: Any) -> Any:

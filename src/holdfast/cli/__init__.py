@@ -229,7 +229,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             help="all, or some of: outcome, action, classification, gates, onion, wide, bounds, "
-            "overshoot.",
+            "overshoot, encodings, rules, privacy.",
             metavar="[FIGURE]...",
         ),
     ] = None,
@@ -239,6 +239,13 @@ def reproduce(
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version of everything, in a few minutes.")
+    ] = False,
+    everyone: Annotated[
+        bool, typer.Option("--everyone", help="No caps: nobody left out. Most of a day.")
+    ] = False,
+    redraw: Annotated[
+        bool,
+        typer.Option("--redraw", help="Draw and judge what is there; measure nothing."),
     ] = False,
     overshoot: Annotated[
         list[float] | None,
@@ -265,6 +272,8 @@ def reproduce(
         "out": out,
         "data": data,
         "quick": quick,
+        "everyone": everyone,
+        "redraw": redraw,
         "overshoots": overshoot or None,
         "jobs": jobs,
         "resume": resume,

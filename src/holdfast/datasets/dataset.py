@@ -77,16 +77,18 @@ class Dataset:
         cut = int(share * len(order))
         return order[:cut], order[cut:]
 
-    def encoder(self) -> ColumnTransformer:
+    def encoder(self, flags: bool = True) -> ColumnTransformer:
         """Preprocessing to be fitted on the training part: what the paper's tooling does.
 
         Numbers are scaled to [0, 1] by the smallest and largest training value (missing ones are
-        first filled with the training median, and a 0/1 column says which were); text is one-hot
-        encoded, every category kept. Gives frames.
+        first filled with the training median, and with ``flags`` a 0/1 column says which were);
+        text is one-hot encoded, every category kept. Gives frames.
         """
         text = [c for c in self.X if not pd.api.types.is_numeric_dtype(self.X[c])]
         numbers = [c for c in self.X if c not in text]
-        scaled = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), MinMaxScaler())
+        scaled = make_pipeline(
+            SimpleImputer(strategy="median", add_indicator=flags), MinMaxScaler()
+        )
         one_hot = OneHotEncoder(sparse_output=False, handle_unknown="ignore")
         made = ColumnTransformer(
             [("numbers", scaled, numbers), ("text", one_hot, text)],

@@ -290,6 +290,12 @@ class KernelCore(Core):
         biases[worst > limit] = np.nan
         return sums, biases
 
+    def duals_with_and_without(self, gone: Positions) -> tuple[Array, Array]:
+        """The dual weights ``α`` of all rows (n,), and by how much they fall without some rows."""
+        steps = np.linalg.solve(self.inverse.block(gone), self.residuals[gone])
+        fall = self._root * (self.inverse.columns(gone) @ steps)
+        return self._root * self.residuals, fall
+
     def summed(self, dual: Array) -> Array:
         """Weights of all rows as weights of the distinct ones."""
         return dual if self._repeats is None else self._repeats.gathered(dual)

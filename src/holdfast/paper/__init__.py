@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -20,15 +18,33 @@ from holdfast.arguments import near_name
 from holdfast.datasets import load_dataset, path_with, source_of
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs
-from holdfast.paper import drawing, notions
+from holdfast.paper import drawing, notions, pages
 from holdfast.paper.claims import Verdict, as_markdown, verdicts
+from holdfast.paper.provenance import (
+    SEARCHES_TOLD,
+    commit,
+    machine,
+    measuring_source,
+    methods_told,
+)
 from holdfast.paper.runner import FIGURES, run
-from holdfast.paper.settings import FULL, OVERSHOOTS, QUICK, Cell, Scale
+from holdfast.paper.settings import (
+    AS_IS,
+    EVERYONE,
+    FULL,
+    METHODS,
+    OVERSHOOTS,
+    PRINTED,
+    QUICK,
+    Cell,
+    Scale,
+)
 from holdfast.paper.store import Store
 
 _LIBRARIES = ("holdfast", "numpy", "scipy", "scikit-learn", "pandas", "numba", "matplotlib")
 _COLUMNS = (
-    *("figure", "data", "model", "method", "overshoot", "split", "people", "measure"),
+    *("figure", "data", "model", "method", "overshoot", "split", "encoding", "stop"),
+    *("people", "measure"),
     *("series", "deletions", "value", "error", "spread", "predicted", "by", "count"),
     *("target", "below_even_odds"),
 )
@@ -60,6 +76,8 @@ def reproduce(
     *,
     data: Any = None,
     quick: bool = False,
+    everyone: bool = False,
+    redraw: bool = False,
     overshoots: Iterable[float] = OVERSHOOTS,
     jobs: int | None = None,
     resume: bool = False,
@@ -72,19 +90,25 @@ def reproduce(
     ----------
     figures : iterable of str
         ``"all"``, or some of ``outcome``, ``action``, ``classification``, ``gates``, ``onion``,
-        ``wide``, ``bounds``, ``overshoot``.
+        ``wide``, ``bounds``, ``overshoot``, ``encodings``, ``rules``, ``privacy``.
     out : path
         The folder the results go to.
     data : path, optional
         A folder with the raw files of the data sets.
     quick : bool
         A small version of everything: 800 training rows, two recourse methods.
+    everyone : bool
+        No caps: everybody below the target for every model, every method at every overshoot,
+        every point refitted. Most of a day on two cores.
+    redraw : bool
+        Measure nothing: draw and judge what ``out`` holds, whatever version measured it. The
+        manifest names both.
     overshoots : iterable of float
         How far past the target recourses are, in standard deviations of the training scores.
     jobs : int, optional
         Cases worked on at the same time; by default as many as there are cores, at most 4.
     resume : bool
-        Go on with what ``out`` holds already.
+        Go on with what ``out`` holds already, if the same sources measured it.
     progress : callable, optional
         Told the stage, how much is done, and of how much.
     note : callable, optional
@@ -96,7 +120,9 @@ def reproduce(
     """
     wanted = _wanted(figures)
     grid = _grid(overshoots)
-    scale = QUICK if quick else FULL
+    if quick and everyone:
+        raise HoldfastError("quick and everyone contradict each other: choose one")
+    scale = QUICK if quick else EVERYONE if everyone else FULL
     tell, say = progress or (lambda stage, done, total: None), note or (lambda said: None)
     if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
         raise HoldfastError(f"jobs must be a whole number from 1, got {jobs!r}")
@@ -112,22 +138,33 @@ def reproduce(
     if not cells:
         raise HoldfastError(next(iter(missing.values())))
     store = Store(folder, _settings(scale, grid, quick))
-    store.open(resume)
-    jobs = jobs or min(4, os.cpu_count() or 1)
-    start = time.time()
-    run(store, cells, scale, jobs, data, tell)
-    said = ["holdfast reproduce", *([] if wanted == list(FIGURES) else wanted)]
-    said += ["--quick"] if quick else []
-    said += [f"--overshoot {o:g}" for o in grid] if grid != OVERSHOOTS else []
-    how = {
-        "command": " ".join(said),
-        "jobs": jobs,
-        "wall seconds of this call": round(time.time() - start),
-        "resumed": resume,
-    }
-    results, seconds = _gathered(store, _complete(store, scale, grid))
+    if redraw:
+        store.read_only()
+    else:
+        store.open(resume)
+        said = ["holdfast reproduce", *([] if wanted == list(FIGURES) else wanted)]
+        said += ["--quick"] if quick else ["--everyone"] if everyone else []
+        said += [f"--overshoot {o:g}" for o in grid] if grid != OVERSHOOTS else []
+        said += ["--resume"] if resume else []
+        jobs = jobs or min(4, os.cpu_count() or 1)
+        if quick:
+            say(
+                f"a quick run: {scale.train} training rows, {len(scale.methods)} of "
+                f"{len(METHODS)} recourse methods: not the paper's size"
+            )
+        with store.timed({"command": " ".join(said), "commit": commit(), "jobs": jobs}) as keep:
+
+            def kept(stage: str, done: int, total: int) -> None:
+                keep(done)
+                tell(stage, done, total)
+
+            run(store, cells, scale, jobs, data, kept)
+    complete = _complete(store, scale, grid)
+    if not complete:
+        raise HoldfastError(f"{str(folder)!r} holds no figure in full: run without ⟦redraw⟧")
+    results, facts = _gathered(store, complete)
     claims = verdicts(results, grid)
-    _write(store, results, claims, grid, seconds, missing, how, path_with("admission", data))
+    _write(store, results, claims, grid, facts, missing, path_with("admission", data))
     return Reproduction(folder, results, claims, missing)
 
 
@@ -187,6 +224,7 @@ def _settings(scale: Scale, grid: tuple[float, ...], quick: bool) -> dict[str, A
     hashes = {name: source.sha256 for name in names if (source := source_of(name)) is not None}
     settings = {
         "versions": {name: metadata.version(name) for name in _LIBRARIES[:-1]},
+        "source": measuring_source(),
         "quick": quick,
         "overshoots": list(grid),
         "scale": asdict(scale),
@@ -212,16 +250,26 @@ def _complete(store: Store, scale: Scale, grid: tuple[float, ...]) -> list[Cell]
     return complete
 
 
-def _gathered(store: Store, cells: list[Cell]) -> tuple[pd.DataFrame, dict[str, float]]:
-    """All finished cells as one table, and the seconds each figure took."""
+def _gathered(store: Store, cells: list[Cell]) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """All finished cells as one table; what is told of their cases, and the time figures took."""
     records: list[dict[str, Any]] = []
-    seconds: dict[str, float] = {}
+    seconds: dict[str, dict[str, float]] = {}
+    cases: dict[str, dict[str, Any]] = {}
     for cell in sorted(cells):
-        found, took = store.read(cell)
-        records += found
-        seconds[cell.figure] = seconds.get(cell.figure, 0.0) + took
-    table = pd.DataFrame(records)
-    return table.reindex(columns=list(_COLUMNS)), seconds
+        found = store.read(cell)
+        records += found["records"]
+        took = seconds.setdefault(cell.figure, {"wall": 0.0, "core": 0.0})
+        took["wall"] += found["seconds"]
+        took["core"] += found.get("core seconds", 0.0)
+        data, model, split, encoding = cell.case
+        name = f"{data}, {model}, split {split}" + (
+            "" if encoding == PRINTED.name else f", {encoding}"
+        )
+        cases[name] = found.get("case", {})
+    table = pd.DataFrame(records).reindex(columns=list(_COLUMNS))
+    table.loc[table["overshoot"] == AS_IS, "overshoot"] = np.nan
+    rounded = {f: {k: round(v) for k, v in took.items()} for f, took in seconds.items()}
+    return table, {"seconds of work by figure": rounded, "cases": cases}
 
 
 def _write(
@@ -229,32 +277,38 @@ def _write(
     results: pd.DataFrame,
     claims: list[Verdict],
     grid: tuple[float, ...],
-    seconds: dict[str, float],
+    facts: dict[str, Any],
     missing: dict[str, str],
-    how: dict[str, Any],
     path: Any,
 ) -> None:
-    """Tables, figures, claims and the manifest: all of them or none."""
+    """Tables, figures, claims, pages and the manifest: all of them or none."""
     folder = store.folder
     manifest = {
-        **how,
+        "runs": store.runs(),
+        "wall seconds of all runs": round(sum(r["wall seconds"] for r in store.runs())),
+        "core seconds of all cells": round(
+            sum(took["core"] for took in facts["seconds of work by figure"].values())
+        ),
+        "measured by": store.settings.get("source"),
+        "drawn by": commit(),
+        "machine": machine(),
         "settings": store.settings,
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
+        "recourse methods": methods_told(),
+        "searches": SEARCHES_TOLD,
         "seeds": {
             "splits": "numpy.random.default_rng(split).permutation(n), first 80 % to train",
             "people held out": "default_rng([11, split])",
             "random deletions": "default_rng([7, draw])",
             "recourse and searches": 0,
         },
-        "seconds of work by figure": {name: round(took) for name, took in seconds.items()},
+        **facts,
         "missing data": missing,
     }
     drawn = {} if "admission" in missing else {"notions": notions.draw(path)}
     drawn |= {
         name: figure
         for which in results["figure"].unique()
-        for name, figure in drawing.draw(which, results[results["figure"] == which]).items()
+        for name, figure in drawing.draw(which, results).items()
     }
     basis = _basis(results, missing, bool(store.settings["quick"]))
     with Outputs() as out:
@@ -263,6 +317,7 @@ def _write(
         out.text(folder / "claims.md", as_markdown(claims, grid, basis))
         out.text(folder / "claims.json", _dumped([asdict(claim) for claim in claims]))
         out.text(folder / "manifest.json", _dumped(manifest))
+        out.text(folder / "figures.html", pages.slider(drawn))
         for name, figure in drawn.items():
             for kind in ("svg", "png"):
                 out.file(folder / f"{name}.{kind}", partial(drawing.save, figure))
@@ -301,7 +356,7 @@ def _csv(results: pd.DataFrame, path: Path) -> None:
 
 def _json(results: pd.DataFrame) -> str:
     """One object per curve: what it is of, and its values by deletions."""
-    what = list(_COLUMNS[:9])
+    what = list(_COLUMNS[:10])
     points = [c for c in _COLUMNS if c not in what]
     curves = []
     for key, found in results.groupby(what, dropna=False, sort=True):

@@ -9,25 +9,35 @@ import pandas as pd
 
 from holdfast.algebra.rows import Array, Positions
 from holdfast.models.erasable import ErasableModel
-from holdfast.paper.settings import Cell, Scale, scfe_cells
+from holdfast.paper.settings import AS_IS, DELETIONS, Cell, Scale, scfe_cells
 from holdfast.paper.setups import BEST, FREE, Setup, over_folds
-from holdfast.recourse import find_recourse
+from holdfast.recourse import find_recourse, published
+
+#: overshoots at which the NTK is measured
+NTK_AT = (0.001, 0.05)
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
-    """One for every data set, model and overshoot, SCFE."""
-    return scfe_cells("action", overshoots)
+    """One for every data set, model and overshoot, SCFE; the NTK at the ends of the grid's middle.
+
+    Where SCFE stops by itself, linear models only: its steps are many, and repeated after every
+    deletion.
+    """
+    few = overshoots if scale.beside is None else [o for o in overshoots if o in NTK_AT]
+    linear = scfe_cells("action", [*overshoots, AS_IS], ("linear",))
+    return linear + scfe_cells("action", few or overshoots[:1], ("ntk",))
 
 
 def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     """Gates and ``best`` on ΣΦ₂ by the ℓ2 closed form; recourses found again, ℓ2 and ℓ1 cost."""
     if len(case.people) == 0:
         return []
-    goal = case.target + cell.overshoot * case.model.score_unit
+    goal = case.target + max(cell.overshoot, 0.0) * case.model.score_unit
     people = case.people.iloc[: case.scale.action_people]
-    first = {cost: _recourse(case.model, people, goal, cost) for cost in ("l2", "l1")}
-    points = pd.DataFrame(first["l2"], index=people.index, columns=people.columns)
-    able = np.flatnonzero(np.isfinite(first["l2"]).all(axis=1))
+    costs = ("as published",) if cell.overshoot == AS_IS else ("l2", "l1")
+    first = {cost: _recourse(case.model, people, goal, cost) for cost in costs}
+    points = pd.DataFrame(first[costs[0]], index=people.index, columns=people.columns)
+    able = np.flatnonzero(np.isfinite(first[costs[0]]).all(axis=1))
     if able.size == 0:
         return []
     records = []
@@ -37,9 +47,12 @@ def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     ):
         sets = case.search_action(points.iloc[able], people.iloc[able], goal, method, options)
         for k, rows in enumerate(sets[1:], start=1):
+            if case.model.can.refit == "cubic" and k not in case.scale.action_at:
+                continue
             records += _moved(case, cell, people, goal, first, [rows], k, method)
-    for k in case.scale.refit_at:
-        sets = [draw[k - 1] for draw in case.random_sets(5)]
+    draws = 2 if case.model.can.refit == "cubic" and case.scale.beside else 5
+    for k in (1, 5, DELETIONS):
+        sets = [draw[k - 1] for draw in case.random_sets(draws)]
         records += _moved(case, cell, people, goal, first, sets, k, "random")
     case.forget_refits()
     return records
@@ -56,7 +69,7 @@ def _moved(
     series: str,
 ) -> list[dict[str, Any]]:
     """Φ₂ after some deletions of ``k`` rows, averaged over them, for both costs."""
-    full = series != "random" and k in case.scale.refit_at
+    full = series == "gates" and k in case.scale.refit_kernel_at
     kernel = case.model.can.refit == "cubic"
     models = [case.shortened(s, refit=full) for s in sets]
     records = []
@@ -83,8 +96,15 @@ def _moved(
 
 def _recourse(model: ErasableModel, people: pd.DataFrame, goal: float, cost: str) -> Array:
     """Where everybody is sent (q, d); NaN where no recourse is found."""
+    own = cost == "as published"
     found = find_recourse(
-        model, people, "scfe", target=goal, actionability=FREE, overshoot=0.0, cost=cost
+        model,
+        people,
+        "scfe",
+        target=goal,
+        actionability=FREE,
+        overshoot=published.AS_IS if own else 0.0,
+        cost="l1" if own else cost,
     )
     points = people.to_numpy(dtype=float, copy=True)
     where = people.index.get_indexer(found.points.index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.paper.outcome import at_random, broken
-from holdfast.paper.settings import REGRESSIONS, Cell, Scale
+from holdfast.paper.settings import AS_IS, REGRESSIONS, Cell, Scale
 from holdfast.paper.setups import Setup
 
 #: the ℓ0 weight of the search's default, and one that is too weak
@@ -13,13 +13,19 @@ STRONG, WEAK = 0.5, 0.01
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
-    """Admission and HELOC × linear (all methods) and NTK (SCFE) × overshoots."""
+    """Admission and HELOC × linear (all methods) and NTK (SCFE) × overshoots.
+
+    A thousand descent steps are dear: all overshoots for SCFE on linear models, elsewhere those at
+    which methods beside SCFE are measured.
+    """
+    every = [*overshoots, AS_IS]
+    few = every if scale.beside is None else [stop for stop in every if stop in scale.beside]
     return [
-        Cell("gates", data, model, method, overshoot)
+        Cell("gates", data, model, method, stop)
         for data in REGRESSIONS
         for model, methods in (("ntk", ("scfe",)), ("linear", scale.methods))
         for method in methods
-        for overshoot in overshoots
+        for stop in (every if (model, method) == ("linear", "scfe") else few)
     ]
 
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.paper.outcome import at_random, broken
-from holdfast.paper.settings import Cell, Scale, scfe_cells
+from sklearn.metrics import r2_score
+
+from holdfast.paper.outcome import SEARCHES, at_random, broken
+from holdfast.paper.settings import AS_IS, Cell, Scale, scfe_cells
 from holdfast.paper.setups import Setup
 
 REMOVED = 15
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
-    """One for every data set, model and overshoot, SCFE."""
-    return scfe_cells("onion", overshoots)
+    """One for every data set, model and overshoot, SCFE; the NTK at two and as published."""
+    every = [*overshoots, AS_IS]
+    few = every if scale.beside is None else [*overshoots[:2], AS_IS]
+    return scfe_cells("onion", every, ("linear",)) + scfe_cells("onion", few, ("ntk",))
 
 
 def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
-    """The greedy search before and after the rows it finds first are removed."""
+    """The searches before and after the rows found first are removed, and the model's quality."""
     if len(case.people) == 0:
         return []
     points = case.points(cell.method, cell.overshoot)
@@ -32,8 +36,22 @@ def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     for which, at, given in (("before", case, points), ("after", reduced, anew)):
         if len(given) == 0:
             continue
-        plan = at.plan(cell.method, cell.overshoot, "greedy-count")
-        records += broken(at, cell, plan, given, f"greedy-count, {which}", "all")
+        plans = {method: at.plan(cell.method, cell.overshoot, method) for method in SEARCHES}
+        at.solve_for([rows for plan in plans.values() for rows in plan.sets[1:]])
+        for method, plan in plans.items():
+            records += broken(at, cell, plan, given, f"{method}, {which}", "all")
+        held, truth = case.held or (None, None)
+        if held is not None:
+            records.append(
+                cell.record(
+                    measure="quality",
+                    series=which,
+                    people="all",
+                    deletions=0,
+                    value=float(r2_score(truth, at.model.scores(held))),
+                    count=len(given),
+                )
+            )
         for record in at_random(at, cell, given):
             records.append({**record, "series": f"random, {which}"})
     case.forget_refits()

@@ -6,22 +6,33 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import spearmanr
 
-from holdfast.paper.settings import CLASSIFICATIONS, REGRESSIONS, Cell, Scale
+from holdfast.paper.settings import AS_IS, CLASSIFICATIONS, DELETIONS, REGRESSIONS, Cell, Scale
 from holdfast.paper.setups import Setup, over_folds
 from holdfast.searches.plan import Plan
 
 CLASSIFIERS = ("logistic", "ls-svm", "ann")
+#: the paper's search, and the strongest there is
+SEARCHES = ("greedy-count", "best")
+#: figures in which kernel models are refitted in full here and there
+CONFIRMED = ("outcome", "classification")
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
-    """Admission and HELOC × linear and NTK × methods × overshoots × splits."""
-    return [
-        Cell("outcome", data, model, method, overshoot, split)
+    """Admission and HELOC × linear and NTK × methods × overshoots; SCFE on further splits."""
+    everybody = [
+        Cell("outcome", data, model, method, stop)
         for data in REGRESSIONS
         for model in ("ntk", "linear")
-        for split in range(scale.splits)
         for method in scale.methods
+        for stop in scale.grid(model, method, overshoots)
+    ]
+    return everybody + [
+        Cell("outcome", data, model, "scfe", overshoot, split)
+        for data in REGRESSIONS
+        for model in ("ntk", "linear")
+        for split in range(1, scale.splits)
         for overshoot in overshoots
     ]
 
@@ -29,11 +40,11 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
 def classification_cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
     """Four data sets × three classifiers × methods × overshoots."""
     return [
-        Cell("classification", data, model, method, overshoot)
+        Cell("classification", data, model, method, stop)
         for data in CLASSIFICATIONS
         for model in CLASSIFIERS
         for method in scale.methods
-        for overshoot in overshoots
+        for stop in scale.grid(model, method, overshoots)
     ]
 
 
@@ -41,19 +52,48 @@ def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     """The paper's protocol on the first split; on every split, people held out from the search."""
     if len(case.people) == 0:
         return [_success(case, cell, float("nan"), 0)]
-    found = case.recourse(cell.method, cell.overshoot)
     points = case.points(cell.method, cell.overshoot)
-    records = [] if cell.split else [_success(case, cell, found.success, len(found.points))]
+    records = [] if cell.split else told(case, cell)
     if len(points) == 0:
         return records
     if cell.split == 0:
-        for method in ("greedy-count", "best"):
-            plan = case.plan(cell.method, cell.overshoot, method)
-            records += broken(case, cell, plan, points, method, "all")
-        records += at_random(case, cell, points)
-    if cell.figure == "outcome":
+        records += attacked(case, cell, points)
+        if not case.model.exact:
+            records += _predicted(case, cell, points)
+    if cell.figure == "outcome" and cell.method == "scfe" and cell.overshoot != AS_IS:
         records += _held_out(case, cell, points)
     case.forget_refits()
+    return records
+
+
+def attacked(
+    case: Setup, cell: Cell, points: pd.DataFrame, methods: tuple[str, ...] = SEARCHES
+) -> list[dict[str, Any]]:
+    """What the searches break, and random deletions."""
+    plans = {method: case.plan(cell.method, cell.overshoot, method) for method in methods}
+    case.solve_for([rows for plan in plans.values() for rows in plan.sets[1:]])
+    records = []
+    for method, plan in plans.items():
+        records += broken(case, cell, plan, points, method, "all")
+    return records + at_random(case, cell, points)
+
+
+def told(case: Setup, cell: Cell) -> list[dict[str, Any]]:
+    """For how many recourse was found, and how far past the target it is."""
+    found = case.recourse(cell.method, cell.overshoot)
+    past = found.overshoot_reached[found.valid].to_numpy()
+    records = [_success(case, cell, found.success, len(found.points))]
+    for name, share in (("10 %", 0.1), ("median", 0.5), ("90 %", 0.9)) if past.size else ():
+        records.append(
+            cell.record(
+                measure="overshoot reached",
+                series=name,
+                people="all",
+                deletions=0,
+                value=float(np.quantile(past, share)),
+                count=past.size,
+            )
+        )
     return records
 
 
@@ -75,7 +115,10 @@ def broken(
 ) -> list[dict[str, Any]]:
     """The share of recourses a plan breaks at every number of deletions, confirmed."""
     sets = plan.sets[1:]
-    scores, how = case.after(points, sets, refit=people == "all")
+    at = case.scale.refit_best_at if series == "best" else None
+    # every kernel solution is put into its own system; a full refit beside it for these
+    full = people == "all" and cell.method == "scfe" and cell.figure in CONFIRMED
+    scores, how = case.after(points, sets, refit=full, at=at)
     records = []
     for k, (after, by) in enumerate(zip(scores, how, strict=True), start=1):
         predicted = float(plan.predicted[k]) if people != "held out" else float("nan")
@@ -98,7 +141,9 @@ def broken(
     return records
 
 
-def at_random(case: Setup, cell: Cell, points: pd.DataFrame) -> list[dict[str, Any]]:
+def at_random(
+    case: Setup, cell: Cell, points: pd.DataFrame, people: str = "all"
+) -> list[dict[str, Any]]:
     """The share random deletions break: mean over draws, error over folds, spread over draws."""
     sets = case.random_sets()
     scores, how = case.after(points, [rows for draw in sets for rows in draw], refit=False)
@@ -114,7 +159,7 @@ def at_random(case: Setup, cell: Cell, points: pd.DataFrame) -> list[dict[str, A
             cell.record(
                 measure="invalidated",
                 series="random",
-                people="all",
+                people=people,
                 deletions=k,
                 value=value,
                 error=error,
@@ -134,9 +179,47 @@ def _held_out(case: Setup, cell: Cell, points: pd.DataFrame) -> list[dict[str, A
     searched, held_out = points.iloc[order[:half]], points.iloc[order[half:]]
     if half == 0:
         return []
-    records = []
-    for method in ("greedy-count", "best"):
-        plan = case.search(searched, method)
+    records = at_random(case, cell, searched, "searched")
+    plans = {method: case.search(searched, method) for method in SEARCHES}
+    case.solve_for([rows for plan in plans.values() for rows in plan.sets[1:]])
+    for method, plan in plans.items():
         records += broken(case, cell, plan, searched, method, "searched")
         records += broken(case, cell, plan, held_out, method, "held out")
+    return records
+
+
+def _predicted(case: Setup, cell: Cell, points: pd.DataFrame) -> list[dict[str, Any]]:
+    """How well the paper's jackknife foretells the refits of the greedy search's sets, and random.
+
+    The rank correlation of predicted and refitted drops over the recourses, and the median ratio.
+    """
+    if "jackknife" not in case.model.can.predictions or cell.method != "scfe":
+        return []
+    deletions = case.model.deletions(points, method="jackknife")
+    before = case.model.scores(points)
+    greedy = case.plan(cell.method, cell.overshoot, "greedy-count").sets[1:]
+    records = []
+    for name, sets in (("greedy-count", greedy), ("random", case.random_sets()[0])):
+        scores, how = case.after(points, sets, refit=False)
+        for k, (rows, after, by) in enumerate(zip(sets, scores, how, strict=True), start=1):
+            if by == "predicted" or k not in (1, 2, 5, DELETIONS):
+                continue
+            said, true = deletions.effect(rows), before - after
+            if not (np.ptp(said) > 0 and np.ptp(true) > 0):
+                continue
+            for measure, value in (
+                ("jackknife, rank correlation", spearmanr(said, true).statistic),
+                ("jackknife, predicted / refitted", np.median(said / true)),
+            ):
+                records.append(
+                    cell.record(
+                        measure=measure,
+                        series=name,
+                        people="all",
+                        deletions=k,
+                        value=float(value),
+                        by=by,
+                        count=len(points),
+                    )
+                )
     return records

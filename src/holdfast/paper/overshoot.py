@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.paper.outcome import broken
+from holdfast.paper.outcome import SEARCHES, broken
 from holdfast.paper.settings import Cell, Scale, scfe_cells
 from holdfast.paper.setups import Setup
 
@@ -18,13 +18,15 @@ def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
 
 
 def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
-    """The share the strongest attack found breaks."""
+    """The share the paper's search and the strongest attack found break."""
     if len(case.people) == 0:
         return []
     points = case.points(cell.method, cell.overshoot)
     if len(points) == 0:
         return []
-    plan = case.plan(cell.method, cell.overshoot, "best")
-    records = broken(case, cell, plan, points, "best", "all")
-    case.forget_refits()
+    plans = {method: case.plan(cell.method, cell.overshoot, method) for method in SEARCHES}
+    case.solve_for([rows for plan in plans.values() for rows in plan.sets[1:]])
+    records: list[dict[str, Any]] = []
+    for method, plan in plans.items():
+        records += broken(case, cell, plan, points, method, "all")
     return records

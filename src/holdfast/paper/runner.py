@@ -16,7 +16,18 @@ from threadpoolctl import threadpool_limits
 
 from holdfast.datasets import path_with
 from holdfast.errors import HoldfastError
-from holdfast.paper import action, gates, limits, onion, outcome, overshoot, wide
+from holdfast.paper import (
+    action,
+    encodings,
+    gates,
+    limits,
+    onion,
+    outcome,
+    overshoot,
+    privacy,
+    rules,
+    wide,
+)
 from holdfast.paper.settings import Cell, Scale
 from holdfast.paper.setups import Setup, set_up
 from holdfast.paper.store import Store
@@ -32,6 +43,9 @@ FIGURES: dict[str, tuple[Callable[..., list[Cell]], Callable[[Setup, Cell], Any]
     "wide": (wide.cells, wide.measure),
     "bounds": (limits.cells, limits.measure),
     "overshoot": (overshoot.cells, overshoot.measure),
+    "encodings": (encodings.cells, encodings.measure),
+    "rules": (rules.cells, rules.measure),
+    "privacy": (privacy.cells, privacy.measure),
 }
 
 
@@ -45,7 +59,7 @@ def run(
 ) -> None:
     """Measure every cell that is not finished, ``jobs`` cases at a time."""
     finished = set(store.done(cells))
-    waiting: dict[tuple[str, str, int], list[Cell]] = {}
+    waiting: dict[tuple[str, str, int, str], list[Cell]] = {}
     for cell in cells:
         if cell not in finished:
             waiting.setdefault(cell.case, []).append(cell)
@@ -103,14 +117,14 @@ def work_off(
 ) -> None:
     """Set a case up and measure its cells."""
     with threadpool_limits(threads), quiet:
-        start = time.perf_counter()
+        start, core = time.perf_counter(), time.process_time()
         case = set_up(*cells[0].case, scale, threads, path_with(cells[0].data, path))
         for cell in cells:
             records = FIGURES[cell.figure][1](case, cell)
-            now = time.perf_counter()
+            now, used = time.perf_counter(), time.process_time()
             labelled = [{**record, "target": case.target_is} for record in records]
-            store.write(cell, labelled, now - start)
-            start = now
+            store.write(cell, labelled, now - start, used - core, case.facts)
+            start, core = now, used
             report()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.neural_network import MLPClassifier
 
 from holdfast.algebra.rows import Array, Positions
@@ -20,8 +21,8 @@ from holdfast.datasets import load_dataset
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.paper.settings import DELETIONS, FOLDS, Scale
-from holdfast.recourse import find_recourse
+from holdfast.paper.settings import AS_IS, BY_NAME, DELETIONS, FOLDS, WHOLE, Encoding, Scale
+from holdfast.recourse import find_recourse, published
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.result import Recourse
 from holdfast.searches import search
@@ -35,10 +36,10 @@ BEST: dict[str, Any] = {"rounds": 1, "temperatures": (0.3,)}
 FREE = Actionability(weights="unit")
 
 
-def estimator(model: str, data: str) -> Any:
+def estimator(model: str, data: str, encoding: Encoding) -> Any:
     """The paper's model (Table 1), unfitted."""
     if model == "linear":
-        return LinearRegression()
+        return LinearRegression(fit_intercept=encoding.intercept)
     if model == "ntk":
         return NTKRegressor(beta=2.0 if data == "admission" else 5.0)
     if model == "logistic":
@@ -62,6 +63,8 @@ class Setup:
 
     Attributes
     ----------
+    name : str
+        Of the model: ``linear``, ``ntk``, …
     model : ErasableModel
     people : frame
         The test part, encoded.
@@ -73,9 +76,16 @@ class Setup:
         How many people of the test part score below even odds (classifiers).
     scale : Scale
     threads : int
+    facts : dict
+        What is told about the case: rows, features, people, settings and quality of the model.
+    rules : Actionability
+        What people can change, in the encoded columns; the figures ask for it where they say so.
+    held : (frame, ndarray)
+        The test part with its labels.
     """
 
     data: str
+    name: str
     model: ErasableModel
     people: pd.DataFrame
     target: float
@@ -83,6 +93,9 @@ class Setup:
     scale: Scale
     threads: int
     below_even_odds: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
+    rules: Actionability = FREE
+    held: tuple[Any, Any] | None = None
     _given: dict[tuple[str, float], Recourse] = field(default_factory=dict)
     _refits: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     _random: list[list[Positions]] | None = None
@@ -92,19 +105,25 @@ class Setup:
     # recourses ------------------------------------------------------------------------------
 
     def recourse(self, method: str, overshoot: float) -> Recourse:
-        """Recourse for everybody below the target, the valid ones."""
+        """Recourse for everybody below the target; fewer where it takes too long."""
         known = (method, overshoot)
         if known not in self._given:
-            found = find_recourse(
+            self._given[known] = find_recourse(
                 self.model,
-                self.people,
+                self.asked(method, overshoot),
                 method,
                 target=self.target,
                 actionability=FREE,
-                overshoot=overshoot,
+                overshoot=published.AS_IS if overshoot == AS_IS else overshoot,
             )
-            self._given[known] = found
         return self._given[known]
+
+    def asked(self, method: str, overshoot: float) -> pd.DataFrame:
+        """Whose recourse is found."""
+        most = None
+        if overshoot == AS_IS and self.model.can.refit == "cubic":
+            most = {"scfe": None, "cem": self.scale.bisected}.get(method, self.scale.sampled)
+        return self.people.iloc[:most]
 
     def points(self, method: str, overshoot: float) -> pd.DataFrame:
         """The valid points."""
@@ -157,7 +176,11 @@ class Setup:
     # what deletions really do -----------------------------------------------------------------
 
     def after(
-        self, points: pd.DataFrame, sets: Sequence[Positions], refit: bool = True
+        self,
+        points: pd.DataFrame,
+        sets: Sequence[Positions],
+        refit: bool = True,
+        at: tuple[int, ...] | None = None,
     ) -> tuple[Array, list[str]]:
         """Scores without each set (sets, q), and how each was confirmed.
 
@@ -165,8 +188,9 @@ class Setup:
 
         Linear and logistic models are refitted. Kernel models, whose refit costs n³, are solved
         for by the algebra, and the solution is put into the shortened system, whose residual must
-        vanish; with ``refit``, those of ``refit_at`` deletions are refitted in full. Networks are
-        refitted, from the fitted weights, at those only: elsewhere NaN.
+        vanish; with ``refit``, those of ``refit_kernel_at`` deletions are refitted in full. Networks
+        are refitted, from the fitted weights, at ``at`` (by default ``refit_at``) deletions only:
+        elsewhere NaN.
         """
         if self.model.can.refit == "cubic":
             return self._kernel_after(points, sets, refit)
@@ -174,7 +198,7 @@ class Setup:
             scores = np.full((len(sets), len(points)), np.nan)
             how = ["predicted"] * len(sets)
             for j, rows in enumerate(sets):
-                if 1 + j % DELETIONS in self.scale.refit_at:
+                if 1 + j % DELETIONS in (at or self.scale.refit_at):
                     scores[j] = self._network(rows).scores(points)
                     how[j] = "refit, warm"
             return scores, how
@@ -183,24 +207,30 @@ class Setup:
             return np.stack([core.scores_at(self._fit(s), x) for s in sets]), ["refit"] * len(sets)
         return np.stack([self._fit(s).predict(points) for s in sets]), ["refit"] * len(sets)
 
+    def solve_for(self, sets: Sequence[Positions]) -> None:
+        """Shortened solutions of a kernel model, many at once: checking them reads the kernel once."""
+        if self.model.can.refit != "cubic":
+            return
+        core, known = self.model.form("kernel"), self._refits
+        new = {("residual", *s.tolist()): s for s in sets}
+        new = {key: s for key, s in new.items() if key not in known}
+        if new:
+            sums, biases = core.fits_without(list(new.values()))
+            known.update({key: (sums[:, c], biases[c]) for c, key in enumerate(new)})
+
     def _kernel_after(
         self, points: pd.DataFrame, sets: Sequence[Positions], refit: bool
     ) -> tuple[Array, list[str]]:
         core = self.model.form("kernel")
         known = self._refits
-        new = [s for s in sets if ("residual", *s.tolist()) not in known]
-        if new:
-            sums, biases = core.fits_without(new)
-            known.update(
-                {("residual", *s.tolist()): (sums[:, c], biases[c]) for c, s in enumerate(new)}
-            )
+        self.solve_for(sets)
         fits = [known[("residual", *s.tolist())] for s in sets]
         x = self.model.features(points)
         sums, biases = np.column_stack([f[0] for f in fits]), np.array([f[1] for f in fits])
         scores = core.scores_of(x, sums, biases)
         how = ["residual" if np.isfinite(f[1]) else "predicted" for f in fits]
         for j, rows in enumerate(sets):
-            if refit and 1 + j % DELETIONS in self.scale.refit_at:
+            if refit and 1 + j % DELETIONS in self.scale.refit_kernel_at:
                 fitted = self._fit(rows)
                 decide = getattr(fitted, "decision_function", fitted.predict)
                 scores[j], how[j] = decide(points), "refit"
@@ -268,6 +298,7 @@ class Setup:
         fitted = clone(self.model.estimator).fit(X, y)
         return Setup(
             self.data,
+            self.name,
             erasable(fitted, X, y),
             self.people,
             self.target,
@@ -277,29 +308,84 @@ class Setup:
         )
 
 
-def set_up(data: str, model: str, split: int, scale: Scale, threads: int, path: Any) -> Setup:
+def set_up(
+    data: str, model: str, split: int, encoding: str, scale: Scale, threads: int, path: Any
+) -> Setup:
     """Load, split, encode and fit."""
+    how = BY_NAME[encoding]
     task = "regression" if model in REGRESSORS else "classification"
     found = load_dataset(data, task, path=path)
     train, test = found.split(split)
     train, test = train[: scale.train], test[: None if scale.train is None else 2 * scale.train]
-    encoder = found.encoder().fit(found.X.iloc[train])
-    X, people = encoder.transform(found.X.iloc[train]), encoder.transform(found.X.iloc[test])
+    encoder = found.encoder(how.flags).fit(found.X.iloc[train])
+    X, held = encoder.transform(found.X.iloc[train]), encoder.transform(found.X.iloc[test])
     y: Any = found.y[train]
+    target, target_is, middle = 0.0, "even odds", 0.0
     if task == "regression":
         # relative to the target: the NTK has no bias, and the paper's bounds are for target 0
-        y = y.astype(float) - float(np.median(y))
+        target_is, median = "median label", float(np.median(y))
+        target, middle = (0.0, median) if how.centred else (median, 0.0)
+        y = y.astype(float) - middle
     with quiet:
-        fitted = estimator(model, data).fit(X, y)
+        fitted = estimator(model, data, how).fit(X, y)
         made = erasable(fitted, X, y)
-    target, target_is = 0.0, "median label" if task == "regression" else "even odds"
     fewest = 100 if scale.train is None else 20
-    below_even_odds = int(np.sum(made.scores(people) < target))
+    scores = made.scores(held)
+    below_even_odds = int(np.sum(scores < target))
     if task == "classification" and below_even_odds < fewest:
         target, target_is = float(np.median(made.training_scores)), "median score"
-    most = scale.people if split == 0 else scale.split_people
-    below = np.flatnonzero(made.scores(people) < target)[:most]
-    return Setup(data, made, people.iloc[below], target, target_is, scale, threads, below_even_odds)
+    most = scale.split_people
+    if split == 0:
+        most = len(held) if model in WHOLE and scale.train is None else scale.people or len(held)
+    everybody = np.flatnonzero(scores < target)
+    judge, of = (r2_score, "R²") if task == "regression" else (roc_auc_score, "AUC")
+    truth = found.y[test] - middle if task == "regression" else found.y[test]
+    facts = {
+        "rows": len(X),
+        "features": X.shape[1],
+        "model": fitted.get_params(),
+        "target": target,
+        "target is": target_is,
+        "people below the target": int(everybody.size),
+        "people taken": int(min(most, everybody.size)),
+        f"{of}, training part": round(float(judge(y, made.training_scores)), 4),
+        f"{of}, test part": round(float(judge(truth, scores)), 4),
+    }
+    people = held.iloc[everybody[:most]]
+    return Setup(
+        *(data, model, made, people, target, target_is, scale, threads, below_even_odds, facts),
+        rules=encoded_rules(found.actionability, found.X, X),
+        held=(held, truth),
+    )
+
+
+def encoded_rules(rules: Actionability, raw: pd.DataFrame, encoded: pd.DataFrame) -> Actionability:
+    """The data set's rules in the encoded columns.
+
+    One-hot columns change together, what says that a value was missing stays as it is, frozen and
+    one-way features are, and nobody is sent beyond what there is in the training part.
+    """
+    features: dict[Any, Any] = {}
+    one_hot: dict[str, list[str]] = {}
+    for name in raw.columns:
+        rule = rules.features.get(name)
+        way = "any" if rule is None else rule.direction
+        if name in encoded:
+            features[name] = {"direction": way}
+            if way != "frozen":
+                features[name] |= {"range": [0.0, 1.0], "widen": True}
+            continue
+        group = [column for column in encoded if str(column).startswith(f"{name}_")]
+        if len(group) < 2:
+            features |= dict.fromkeys(group, {"direction": way})
+            continue
+        one_hot[f"{name} (one-hot)"] = group
+        if way == "frozen":
+            features[f"{name} (one-hot)"] = {"direction": "frozen"}
+    for column in encoded:
+        if str(column).startswith("missingindicator_"):
+            features[column] = {"direction": "frozen"}
+    return Actionability(features, one_hot, weights="unit")
 
 
 def folds(q: int) -> list[Positions]:

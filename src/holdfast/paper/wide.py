@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from holdfast.algebra.rows import Array, Positions
 from holdfast.estimators.wide import WideReLURegressor
@@ -14,10 +15,14 @@ from holdfast.paper.setups import FREE, Setup, over_folds
 from holdfast.recourse import find_recourse
 from holdfast.shared_state import quiet
 
+#: overshoots measured by default, and deletions refitted after
+FEW, REFIT_AT = (0.001, 0.05), (1, 5, 14)
+
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
-    """One for every overshoot."""
-    return [Cell("wide", "admission", "ntk", "scfe", overshoot) for overshoot in overshoots]
+    """One for every overshoot; unless everything is measured, two: a refit takes a minute or two."""
+    few = overshoots if scale.beside is None else [o for o in overshoots if o in FEW]
+    return [Cell("wide", "admission", "ntk", "scfe", at) for at in few or overshoots[:1]]
 
 
 def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
@@ -49,12 +54,11 @@ def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     ]
     records.append(_resolution(case, cell, points))
     plan = case.plan(cell.method, cell.overshoot, "greedy")
-    for k in case.scale.refit_at:
+    for name, sets in (("another seed, cold", None), ("the same seed, cold", plan.sets[5])):
+        records.append(_cold(case, cell, points, name, sets))
+    for k in REFIT_AT:
         chosen = _refit(case, plan.sets[k]).scores(points)
-        at_random = [
-            _refit(case, draw[k - 1]).scores(points)
-            for draw in case.random_sets(case.scale.network_draws)
-        ]
+        at_random = [_refit(case, draw[k - 1]).scores(points) for draw in case.random_sets(1)]
         records.append(_record(case, cell, "greedy on the NTK", k, chosen[None]))
         records.append(_record(case, cell, "random", k, np.stack(at_random)))
     return records
@@ -89,6 +93,35 @@ def _wide(case: Setup) -> ErasableModel:
             case.memory["wide"] = erasable(net.fit(ntk.X, ntk.y), ntk.X, ntk.y)
     found: ErasableModel = case.memory["wide"]
     return found
+
+
+def _cold(
+    case: Setup, cell: Cell, points: Any, name: str, rows: Positions | None
+) -> dict[str, Any]:
+    """The share broken when the network is trained from its start: what refits change by themselves.
+
+    With another seed and nobody deleted; with the same seed and five rows deleted, to set beside
+    the warm refit without them.
+    """
+    known = ("cold", name, () if rows is None else tuple(sorted(rows.tolist())))
+    if known not in case.memory:
+        model = _wide(case)
+        keep = np.setdiff1d(np.arange(model.rows.n), [] if rows is None else rows)
+        fresh = clone(model.estimator).set_params(random_state=1 if rows is None else 0)
+        with quiet:
+            case.memory[known] = fresh.fit(model.X.iloc[keep], model.y[keep])
+    scores = case.memory[known].predict(points)
+    value, error = over_folds((scores < case.target).astype(float))
+    return cell.record(
+        measure="invalidated",
+        series=name,
+        people="all",
+        deletions=0 if rows is None else len(rows),
+        value=value,
+        error=error,
+        by="refit, cold",
+        count=len(points),
+    )
 
 
 def _refit(case: Setup, rows: Positions) -> ErasableModel:

@@ -31,6 +31,7 @@ from holdfast.recourse.dice import dice, dice_random
 from holdfast.recourse.figures import rounded_away
 from holdfast.recourse.growing_spheres import growing_spheres
 from holdfast.recourse.problem import Problem, make_problem
+from holdfast.recourse.published import AS_IS, PUBLISHED
 from holdfast.recourse.result import PROVEN, Recourse, series
 from holdfast.recourse.scfe import scfe
 from holdfast.recourse.space import Space
@@ -92,9 +93,11 @@ def find_recourse(
     actionability : Actionability, path of a TOML file, mapping, "infer" or None
         What people can change. ``None``: every number may take any value (as in the paper), and
         text stays one of the categories known; ``"infer"``: see :meth:`Actionability.infer`.
-    overshoot : float, or array of shape (q,)
+    overshoot : float, array of shape (q,), or "as-is"
         How far past the target points must be, in standard deviations of the training scores; one
-        number, or one for each of the people.
+        number, or one for each of the people. ``"as-is"``: the method stops where its published
+        implementation does (:mod:`holdfast.recourse.published`), and how far that is past the
+        target is what ``given.overshoot_reached`` says; ``given.overshoot`` is its median.
     random_state : int, Generator or None
     target_probability : float, optional
         Instead of ``target``, for models with probabilities.
@@ -129,13 +132,17 @@ def find_recourse(
     raise s1 from 157 to 172; lower s5 from 4.86 to 4.24
     """
     model = getattr(model, "of_all", model)  # whose columns say what a change costs
+    as_is = isinstance(overshoot, str) and overshoot == AS_IS
+    overshoot = 0.0 if as_is else overshoot
     check_settings(model, overshoot, cost)
     if progress is not None and not callable(progress):
         raise HoldfastError(f"progress must be callable with (done, total), got {progress!r}")
     target = target_of(model, target, target_probability)
     rng = generator_of(random_state)
     find, name = _method(method)
-    if find in METHODS.values():
+    if as_is:
+        find = _published(name, max_changed, ways)
+    if as_is or find in METHODS.values():
         refuse_unknown_options(find, options, name)
         check_option_values(find, options)
     for setting, value, most in (("max_changed", max_changed, None), ("ways", ways, 3)):
@@ -175,6 +182,9 @@ def find_recourse(
             every[able] = points
             found[words] = handed_over(problem, every)
         given = replace(given, ways=found)
+    if as_is:
+        reached = given.overshoot_reached[given.valid]
+        given = replace(given, overshoot=float(reached.median()) if len(reached) else 0.0)
     return given
 
 
@@ -412,6 +422,21 @@ def _method(method: Any) -> tuple[Callable[..., Any], str]:
             f"method must be one of {', '.join(map(repr, METHODS))} or a callable, got {method!r}"
         )
     return METHODS[method], method
+
+
+def _published(name: str, max_changed: int | None, ways: int) -> Callable[..., Any]:
+    """How a method goes where it is to stop by itself."""
+    if name not in PUBLISHED:
+        raise HoldfastError(
+            f"overshoot={AS_IS!r} is for methods with a published implementation "
+            f"({', '.join(map(repr, PUBLISHED))}), not {name!r}: pass a number"
+        )
+    if max_changed is not None or ways > 1:
+        raise HoldfastError(
+            f"max_changed and ways are not known to published implementations: with "
+            f"overshoot={AS_IS!r} leave them out"
+        )
+    return PUBLISHED[name]
 
 
 def _reporter(

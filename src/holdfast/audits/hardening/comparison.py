@@ -97,6 +97,8 @@ class Mitigation:
     note : str
     offset : callable or None
         What is added to the model's scores of points: the noise of private training.
+    alone : float
+        The share that fresh noise breaks with nobody erased.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Mitigation:
     proven: bool = False
     note: str = ""
     offset: Callable[[Any], Array] | None = None
+    alone: float = float("nan")
     measured: dict[str, Any] = field(default_factory=dict)
     broken: Array = field(default_factory=lambda: np.zeros(0))
 

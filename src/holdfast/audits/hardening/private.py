@@ -162,6 +162,7 @@ def _at(case: Comparison, release: Release, epsilon: float, draw: int, rng: Any)
     if len(table):  # fresh noise, nobody erased
         fresh = [release.offset(release.noise(rng, epsilon))(table) for _ in range(5)]
         again = float(np.mean(model.scores(table) + np.array(fresh) < case.target))
+    made.alone = again
     made.note = (
         f"ε-differentially private weights (ε = {epsilon:g}, output perturbation, λ = {LAMBDA:g}), "
         "taking preprocessing, radius and label range as public; the same noise kept on "
