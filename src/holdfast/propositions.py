@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import quad_vec
 
-from holdfast.algebra.rows import Array
+from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import UnsupportedModelError
 from holdfast.instability import first_order_change
 from holdfast.models.erasable import ErasableModel
@@ -168,7 +168,7 @@ class _Path:
         return found
 
 
-def _linear_path(model: ErasableModel, people: Any, gone: Array) -> _Path:
+def _linear_path(model: ErasableModel, people: Any, gone: Positions) -> _Path:
     """Of a score that is linear in the features: weights, and the intercept if there is one."""
     x, d = model.features(people), model.features(people).shape[1]
     probes = np.vstack([np.zeros(d), np.eye(d)])
@@ -198,7 +198,7 @@ def _linear_path(model: ErasableModel, people: Any, gone: Array) -> _Path:
     )
 
 
-def _kernel_path(model: ErasableModel, people: Any, gone: Array) -> _Path:
+def _kernel_path(model: ErasableModel, people: Any, gone: Positions) -> _Path:
     """Of a kernel model without a bias: its dual weights."""
     core = model.form("kernel")
     if core.has_bias:

@@ -47,10 +47,10 @@ def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
     ):
         sets = case.search_action(points.iloc[able], people.iloc[able], goal, method, options)
         for k, rows in enumerate(sets[1:], start=1):
-            if case.model.can.refit == "cubic" and k not in case.scale.action_at:
+            if case.model.can.refit == "cubic" and k not in case.scale.moved_at(method):
                 continue
             records += _moved(case, cell, people, goal, first, [rows], k, method)
-    draws = 2 if case.model.can.refit == "cubic" and case.scale.beside else 5
+    draws = 1 if case.model.can.refit == "cubic" and case.scale.beside else 5
     for k in (1, 5, DELETIONS):
         sets = [draw[k - 1] for draw in case.random_sets(draws)]
         records += _moved(case, cell, people, goal, first, sets, k, "random")

@@ -84,7 +84,7 @@ def machine() -> dict[str, Any]:
 
 
 def methods_told() -> dict[str, dict[str, Any]]:
-    """The settings of every recourse method, as it is and as its published implementation has it."""
+    """The settings of every recourse method, ours and its published implementation's."""
 
     def settings(method: Any) -> dict[str, Any]:
         found = inspect.signature(method).parameters.values()

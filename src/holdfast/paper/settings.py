@@ -129,6 +129,10 @@ class Scale:
     gate_steps: int = 1000
     width: int = 10_000
 
+    def moved_at(self, method: str) -> tuple[int, ...]:
+        """The deletions recourse is found again after, for kernel models; fewer for ``best``."""
+        return self.action_at if method == "gates" else self.action_at[2::2]
+
     def grid(self, model: str, method: str, overshoots: Iterable[float]) -> list[float]:
         """Where a method stops for a model: on the overshoots, and by itself."""
         every = [*overshoots, AS_IS]

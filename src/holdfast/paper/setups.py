@@ -188,9 +188,9 @@ class Setup:
 
         Linear and logistic models are refitted. Kernel models, whose refit costs n³, are solved
         for by the algebra, and the solution is put into the shortened system, whose residual must
-        vanish; with ``refit``, those of ``refit_kernel_at`` deletions are refitted in full. Networks
-        are refitted, from the fitted weights, at ``at`` (by default ``refit_at``) deletions only:
-        elsewhere NaN.
+        vanish; with ``refit``, those of ``refit_kernel_at`` deletions are refitted in full.
+        Networks are refitted, from the fitted weights, at ``at`` (by default ``refit_at``)
+        deletions only: elsewhere NaN.
         """
         if self.model.can.refit == "cubic":
             return self._kernel_after(points, sets, refit)
@@ -208,7 +208,7 @@ class Setup:
         return np.stack([self._fit(s).predict(points) for s in sets]), ["refit"] * len(sets)
 
     def solve_for(self, sets: Sequence[Positions]) -> None:
-        """Shortened solutions of a kernel model, many at once: checking them reads the kernel once."""
+        """Shortened solutions of a kernel model, all at once: checking them reads the kernel."""
         if self.model.can.refit != "cubic":
             return
         core, known = self.model.form("kernel"), self._refits
@@ -366,7 +366,7 @@ def encoded_rules(rules: Actionability, raw: pd.DataFrame, encoded: pd.DataFrame
     one-way features are, and nobody is sent beyond what there is in the training part.
     """
     features: dict[Any, Any] = {}
-    one_hot: dict[str, list[str]] = {}
+    one_hot: dict[str, list[Any]] = {}
     for name in raw.columns:
         rule = rules.features.get(name)
         way = "any" if rule is None else rule.direction
@@ -377,7 +377,7 @@ def encoded_rules(rules: Actionability, raw: pd.DataFrame, encoded: pd.DataFrame
             continue
         group = [column for column in encoded if str(column).startswith(f"{name}_")]
         if len(group) < 2:
-            features |= dict.fromkeys(group, {"direction": way})
+            features |= {column: {"direction": way} for column in group}
             continue
         one_hot[f"{name} (one-hot)"] = group
         if way == "frozen":

@@ -20,7 +20,7 @@ FEW, REFIT_AT = (0.001, 0.05), (1, 5, 14)
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
-    """One for every overshoot; unless everything is measured, two: a refit takes a minute or two."""
+    """One for every overshoot; two unless everything is measured, as a refit takes minutes."""
     few = overshoots if scale.beside is None else [o for o in overshoots if o in FEW]
     return [Cell("wide", "admission", "ntk", "scfe", at) for at in few or overshoots[:1]]
 
@@ -86,7 +86,7 @@ def _wide(case: Setup) -> ErasableModel:
             n_units=case.scale.width,
             beta=ntk.estimator.beta,
             max_iter=5000,
-            tol=1e-8,
+            tol=1e-7,
             random_state=0,
         )
         with quiet:
@@ -98,7 +98,7 @@ def _wide(case: Setup) -> ErasableModel:
 def _cold(
     case: Setup, cell: Cell, points: Any, name: str, rows: Positions | None
 ) -> dict[str, Any]:
-    """The share broken when the network is trained from its start: what refits change by themselves.
+    """The share broken when the network is trained from its start: what refits do by themselves.
 
     With another seed and nobody deleted; with the same seed and five rows deleted, to set beside
     the warm refit without them.

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from holdfast.algebra.rows import Array
+from holdfast.algebra.rows import Array, Mask
 from holdfast.recourse.problem import Problem
 
 #: the word for ``overshoot=``
@@ -73,7 +73,7 @@ def scfe(
 
 
 def dice(problem: Problem, rng: np.random.Generator, k: int = 2, samples: int = 1000) -> Array:
-    """DiCE by random sampling: one more feature at a random value each round, until ``k`` are valid.
+    """DiCE by random sampling: a feature more at a random value each round, until ``k`` are valid.
 
     One of the ``k`` is picked at random, as the paper does.
     """
@@ -216,7 +216,7 @@ def _lows(problem: Problem) -> Array:
     return np.where(np.isfinite(low), low, 0.0)
 
 
-def _choices(problem: Problem) -> Array:
+def _choices(problem: Problem) -> Mask:
     """Which coordinates are choices with more than one possibility, (q, m)."""
     found = np.zeros(problem.factual.shape, dtype=bool)
     for column, mask in problem.allowed.items():
