@@ -317,10 +317,16 @@ def _write(
         out.text(folder / "claims.md", as_markdown(claims, grid, basis))
         out.text(folder / "claims.json", _dumped([asdict(claim) for claim in claims]))
         out.text(folder / "manifest.json", _dumped(manifest))
-        out.text(folder / "figures.html", pages.slider(drawn))
+        out.text(folder / "figures.html", pages.slider(drawn, _stops(results)))
         for name, figure in drawn.items():
             for kind in ("svg", "png"):
                 out.file(folder / f"{name}.{kind}", partial(drawing.save, figure))
+
+
+def _stops(results: pd.DataFrame) -> list[str]:
+    """The stops of the grid, and where methods stop by themselves; the finer ones apart."""
+    known = results.loc[results["figure"] != "overshoot", "stop"].unique().tolist()
+    return sorted(known, key=lambda stop: (stop == "as published", stop))
 
 
 def _basis(results: pd.DataFrame, missing: dict[str, str], quick: bool) -> str:
