@@ -195,18 +195,76 @@ def test_proposition_2_near_and_through_zero():
 
 
 def test_the_jacobian_of_recourse(rng):
-    x, w, b, target = rng.normal(size=(5, 3)), rng.normal(size=3), 0.4, 1.2
+    """Its norm at both ends of the path, against finite differences in the weights."""
+    model, people = problem(rng)
+    path = bounds._linear_path(model, people, np.array([3, 8]))
+    ends = {1.0: model, 0.0: model.without([3, 8])}
+    for share, at in ends.items():
+        w, b = at.estimator.coef_, at.estimator.intercept_
 
-    def change(theta):
-        gaps = target - theta[3] - x @ theta[:3]
-        return (gaps / (theta[:3] @ theta[:3]))[:, None] * theta[:3]
+        def change(theta):
+            gaps = 1.2 - theta[-1] - people @ theta[:-1]
+            return (gaps / (theta[:-1] @ theta[:-1]))[:, None] * theta[:-1]
 
-    theta = np.append(w, b)
-    numeric = np.stack(
-        [(change(theta + e) - change(theta - e)) / 2e-6 for e in 1e-6 * np.eye(4)], axis=2
-    )
-    norms = np.linalg.norm(numeric, ord=2, axis=(1, 2))
-    np.testing.assert_allclose(bounds._jacobian_norms(x, w, b, target), norms, rtol=1e-6)
+        numeric = differences(change, np.append(w, b))
+        norms = np.linalg.norm(numeric, ord=2, axis=(1, 2))
+        np.testing.assert_allclose(path.norms(share, 1.2), norms, rtol=1e-6)
+
+
+def differences(change, theta):
+    steps = 1e-6 * np.eye(theta.size)
+    return np.stack([(change(theta + e) - change(theta - e)) / 2e-6 for e in steps], axis=2)
+
+
+def test_the_jacobian_of_a_kernel_models_recourse(rng):
+    X, y = rng.normal(size=(25, 3)), rng.normal(size=25)
+    model = hf.erasable(hf.NTKRegressor(beta=1.0).fit(X, y), X, y)
+    people, rows = rng.normal(size=(4, 3)), np.array([2, 11])
+    core = model.form("kernel")
+    duals, moved = core.duals_with_and_without(rows)
+    refitted = np.zeros(25)
+    refitted[np.setdiff1d(np.arange(25), rows)] = model.without(rows).estimator.dual_coef_
+    np.testing.assert_allclose(duals - moved, refitted, atol=1e-10)
+    K = core.kernel(people, core.X)
+    J = np.stack([core.kernel.jacobian(x[None], core.X).reshape(3, -1) for x in people])
+    path = bounds._kernel_path(model, people, rows)
+    for share in (0.0, 0.4, 1.0):
+
+        def change(theta):
+            slopes = J @ theta
+            return ((0.7 - K @ theta) / np.sum(slopes**2, axis=1))[:, None] * slopes
+
+        numeric = differences(change, share * duals + (1 - share) * refitted)
+        norms = np.linalg.norm(numeric, ord=2, axis=(1, 2))
+        np.testing.assert_allclose(path.norms(share, 0.7), norms, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["linear", "logistic", "ntk"])
+@pytest.mark.parametrize("rows", [[4], [1, 5, 9], list(range(8))])
+def test_proposition_2_for_sets_and_other_models(kind, rows, rng):
+    X = rng.normal(size=(60, 3))
+    y = X @ [1.0, -0.5, 2.0] + rng.normal(size=60)
+    estimators = {
+        "linear": LinearRegression(),
+        "logistic": LogisticRegression(C=1.0, tol=1e-10, max_iter=5000),
+        "ntk": hf.NTKRegressor(beta=1.0),
+    }
+    labels = (y > 0).astype(int) if kind == "logistic" else y
+    model = hf.erasable(estimators[kind].fit(X, labels), X, labels)
+    people = rng.normal(size=(6, 3))
+    found = bounds.action_path(model, people, 1.0, rows)
+    honest = hf.action_instability(model, people, rows, target=1.0).values
+    assert relative_error(found.measured, honest) < 1e-6
+    assert np.all(found.bound >= honest)
+    assert any(("one deletion" if len(rows) == 1 else str(len(rows))) in a for a in found.assumptions)
+
+
+def test_proposition_2_is_refused_with_a_kernel_models_bias(rng):
+    X = rng.normal(size=(30, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = hf.erasable(hf.LSSVMClassifier().fit(X, y), X, y)
+    with pytest.raises(hf.UnsupportedModelError, match="without a bias"):
+        bounds.action_path(model, X[:3], 0.0, [1])
 
 
 def test_bounds_refuse_other_models(rng):
