@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from holdfast.cli import run
+from holdfast.cli import run, screen
 
 MAIN = "from holdfast.cli import main; main()"
 
@@ -91,3 +91,16 @@ def test_interrupted(tmp_path, admission):
     assert started.returncode == 130
     assert "go on with --resume" in said
     assert "Traceback" not in said
+
+
+def test_a_long_stage_is_heard_of_where_there_is_no_terminal(monkeypatch, capsys):
+    clock = iter([0.0, 10.0, 31.0, 45.0, 7200.0])
+    monkeypatch.setattr(screen.time, "monotonic", lambda: next(clock))
+    with screen.showing(quiet=False) as (tell, _):
+        for done in (0, 5, 10, 20, 2000):
+            tell("cells", done, 2000)
+    assert capsys.readouterr().err.splitlines() == [
+        "… cells (2,000)",
+        "… cells: 10 of 2,000 after 0:00:31",
+        "… cells: 2,000 of 2,000 after 2:00:00",
+    ]

@@ -218,7 +218,7 @@ def tiny(monkeypatch):
 
 
 def manifest_says(out, words):
-    return words in json.loads((out / "manifest.json").read_text())["command"]
+    return words in json.loads((out / "manifest.json").read_text())["runs"][-1]["command"]
 
 
 @pytest.mark.slow
@@ -227,12 +227,13 @@ def test_everything_is_written_and_nothing_is_done_twice(tiny, tmp_path, monkeyp
     settings = {"quick": True, "jobs": 1, "overshoots": [0.01, 0.1]}
     told = []
     made = paper.reproduce(["onion"], out, progress=lambda *said: told.append(said), **settings)
-    assert told[-1] == ("cells", 8, 8)
+    assert told[-1] == ("cells", 12, 12)
     names = {path.name for path in out.iterdir()}
     assert {"results.csv", "results.json", "claims.md", "claims.json", "manifest.json"} <= names
-    assert {"onion.svg", "onion.png", "notions.svg", "notions.png"} <= names
+    assert {"onion-0.01.svg", "onion-0.1.png", "onion-best-as-published.svg"} <= names
+    assert {"notions.svg", "notions.png", "figures.html"} <= names
     assert not [name for name in names if name.startswith(".")]
-    ElementTree.parse(out / "onion.svg")
+    ElementTree.parse(out / "onion-0.01.svg")
     again = pd.read_csv(out / "results.csv")
     assert (
         len(again)
@@ -256,23 +257,23 @@ def test_everything_is_written_and_nothing_is_done_twice(tiny, tmp_path, monkeyp
     both = paper.reproduce(["onion", "bounds"], out, resume=True, **settings)
     assert {path: path.stat().st_mtime_ns for path in (out / "cells").glob("onion*")} == before
     assert set(both.results["figure"]) == {"onion", "bounds"}
-    drawn = (out / "onion.svg").read_bytes()
+    drawn = (out / "onion-0.01.svg").read_bytes()
     paper.reproduce(["onion"], out, resume=True, **settings)
-    assert (out / "onion.svg").read_bytes() == drawn
+    assert (out / "onion-0.01.svg").read_bytes() == drawn
     # cells that were damaged are measured again, and no others
     damaged = sorted((out / "cells").glob("onion*"))[:4]
     for path, content in zip(damaged, ("{", "[]", "null", '{"records": 5}'), strict=True):
         path.write_text(content)
     paper.reproduce(["onion"], out, resume=True, **settings)
-    assert (out / "onion.svg").read_bytes() == drawn
+    assert (out / "onion-0.01.svg").read_bytes() == drawn
     after = {path: path.stat().st_mtime_ns for path in before}
     assert {path for path in before if after[path] != before[path]} == set(damaged)
     # overshoots a figure has only in part are not judged
     next((out / "cells").glob("onion-*-0.01-0.json")).unlink()
     partly = paper.reproduce(["bounds"], out, resume=True, **settings)
     onion = partly.results[partly.results["figure"] == "onion"]
-    assert set(onion["overshoot"]) == {0.1}
-    assert set(partly.results["overshoot"]) == {0.01, 0.1}
+    assert set(onion["stop"]) == {"0.1", "as published"}
+    assert set(partly.results["overshoot"].dropna()) == {0.01, 0.1}
     page = (out / "claims.md").read_text()
     assert "A quick run" in page
     assert "fixed beforehand" not in page

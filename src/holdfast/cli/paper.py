@@ -86,11 +86,12 @@ def run_reproduction(figures: list[str], options: dict[str, Any], quiet: bool) -
             **{name: value for name, value in options.items() if value is not None},
         )
     table = Table(box=None, pad_edge=False)
-    for heading in ("claim", "the paper", "verdict"):
+    for heading in ("claim", "the paper", "judged by", "verdict"):
         table.add_column(heading)
     for claim in made.claims:
         if claim.verdict != "not measured":
-            table.add_row(escape(claim.sentence), escape(claim.number), claim.verdict)
+            cells = (claim.sentence, claim.number, claim.by)
+            table.add_row(*map(escape, cells), claim.verdict)
     screen.out().print(table)
     for why in made.missing.values() if quiet else ():  # said already otherwise
         screen.err().print(f"left out: {why}", markup=False)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from typing import Any
 
 from rich.console import Console
@@ -28,6 +30,8 @@ from holdfast.report.suppression import FEWEST
 from holdfast.report.words import at_most, percent
 
 Tell = Callable[[str, int, int], None]
+#: seconds between two lines about a stage that goes on, where there is no terminal
+_EVERY = 30.0
 
 
 def out() -> Console:
@@ -94,21 +98,27 @@ def showing(quiet: bool, json: bool = False) -> Iterator[tuple[Tell, Callable[[s
     """How stages and remarks are shown while the work goes on.
 
     On stderr: on a terminal a bar for each stage, with counts and the time left; elsewhere one line
-    when a stage begins. Remarks are told there at once; :func:`remarks` repeats them beside the
-    findings where those go to a file.
+    when a stage begins, and one every half minute while it goes on. Remarks are told there at once;
+    :func:`remarks` repeats them beside the findings where those go to a file.
     """
     if quiet or json:
         yield (lambda stage, done, total: None), (lambda text: None)
         return
     console = err()
     if not console.is_terminal:
-        begun: set[str] = set()
+        begun: dict[str, float] = {}
+        told: dict[str, float] = {}
 
         def line(stage: str, done: int, total: int) -> None:
+            now = time.monotonic()
             if stage not in begun:
-                begun.add(stage)
+                begun[stage] = told[stage] = now
                 count = f" ({total:,})" if total > 1 else ""
                 print(f"… {stage}{count}", file=sys.stderr, flush=True)
+            elif now - told[stage] >= _EVERY:
+                told[stage] = now
+                took = timedelta(seconds=round(now - begun[stage]))
+                print(f"… {stage}: {done:,} of {total:,} after {took}", file=sys.stderr, flush=True)
 
         yield line, lambda text: print(for_terminal(text), file=sys.stderr, flush=True)
         return

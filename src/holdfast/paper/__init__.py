@@ -18,8 +18,9 @@ from holdfast.arguments import near_name
 from holdfast.datasets import load_dataset, path_with, source_of
 from holdfast.errors import HoldfastError
 from holdfast.files import Outputs
-from holdfast.paper import drawing, notions, pages
+from holdfast.paper import choices, drawing, notions, pages
 from holdfast.paper.claims import Verdict, as_markdown, verdicts
+from holdfast.paper.names import NAMES
 from holdfast.paper.provenance import (
     SEARCHES_TOLD,
     commit,
@@ -315,6 +316,7 @@ def _write(
         out.file(folder / "results.csv", lambda path: _csv(results, path))
         out.text(folder / "results.json", _json(results))
         out.text(folder / "claims.md", as_markdown(claims, grid, basis))
+        out.text(folder / "choices.md", choices.as_markdown(results))
         out.text(folder / "claims.json", _dumped([asdict(claim) for claim in claims]))
         out.text(folder / "manifest.json", _dumped(manifest))
         out.text(folder / "figures.html", pages.slider(drawn, _stops(results)))
@@ -341,7 +343,7 @@ def _basis(results: pd.DataFrame, missing: dict[str, str], quick: bool) -> str:
         said += f" Left out, as the data could not be had: {', '.join(missing)}."
     few = sorted(
         {
-            f"{drawing.NAMES[data]} ({drawing.NAMES[model]})"
+            f"{NAMES[data]} ({NAMES[model]})"
             for data, model, target in zip(
                 results["data"], results["model"], results["target"], strict=True
             )

@@ -195,7 +195,8 @@ CLAIMS: tuple[Claim, ...] = (
         "Linear models are more susceptible to invalidation in the worst case.",
         "Sec. 6",
         "",
-        "SCFE, 5 deletions, mean over data sets: linear above NTK by two standard errors over splits",
+        "SCFE, 5 deletions, mean over data sets: linear above NTK by two standard errors over "
+        "splits",
         lambda series: judges.linear_beside_ntk(series, 5, linear_above=True),
     ),
     Claim(

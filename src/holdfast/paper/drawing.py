@@ -18,26 +18,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+from holdfast.paper.names import NAMES
 from holdfast.paper.settings import DELETIONS, PRINTED
 
 #: the report's colours: told apart by the colour-blind, and each has a marker of its own too
 ORANGE, BLUE, GREEN, GREY, INK = "#c2410c", "#2563a8", "#4d7c0f", "#6e7781", "#1f2328"
-NAMES = {
-    "admission": "Admission",
-    "heloc": "HELOC",
-    "compas": "COMPAS",
-    "diabetes": "Diabetes",
-    "linear": "linear",
-    "ntk": "NTK",
-    "wide": "wide ReLU network",
-    "logistic": "logistic",
-    "ls-svm": "LS-SVM",
-    "ann": "ANN",
-    "scfe": "SCFE",
-    "dice": "DICE",
-    "cem": "CEM",
-    "growing-spheres": "Growing Spheres",
-}
 STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.spines.top": False,
@@ -61,6 +46,7 @@ _MODELS = {
     "ann": (GREEN, "^"),
 }
 _FEW = (1, 5, 9, DELETIONS)
+_HOLLOW = {"fillstyle": "none"}
 
 
 @dataclass(frozen=True)
@@ -189,12 +175,23 @@ def _panel(ax: Any, here: pd.DataFrame, lines: Sequence[Line], scale: float) -> 
 
 
 def _key(figure: Figure, lines: Sequence[Line]) -> None:
+    """What the lines are, below the panels, in as many columns as the page is wide."""
     made = [
-        Line2D([], [], color=ln.colour, ls=ln.style, marker=ln.marker, label=ln.label, ms=3.5)
-        for ln in lines
+        Line2D(
+            *([], []),
+            color=line.colour,
+            ls=line.style,
+            marker=line.marker,
+            markersize=3.5,
+            label=line.label,
+            **line.extra,
+        )
+        for line in lines
     ]
     if made:
-        figure.legend(handles=made, loc="outside lower center", ncols=min(len(made), 4))
+        each = 0.5 + 0.065 * max(len(line.label) for line in lines)  # inches, handle included
+        across = int(np.clip(figure.get_figwidth() / each, 1, min(len(made), 4)))
+        figure.legend(handles=made, loc="outside lower center", ncols=across)
 
 
 def with_bands(results: pd.DataFrame) -> pd.DataFrame:
@@ -409,7 +406,7 @@ def _bounds(results: pd.DataFrame) -> dict[str, Figure]:
             y = np.arange(len(table))[::-1]
             ax.hlines(y, table["measured"], table["bound"], color=GREY, alpha=0.5, linewidth=1)
             ax.plot(table["measured"], y, "o", color=ORANGE, markersize=5)
-            ax.plot(table["bound"], y, "s", color=BLUE, markersize=5, fillstyle="none")
+            ax.plot(table["bound"], y, "s", color=BLUE, markersize=5, **_HOLLOW)
             for place, ratio, x in zip(y, table["bound / measured"], table["bound"], strict=True):
                 ax.annotate(
                     *(f"{ratio:,.0f} ×", (x, place)),
@@ -421,13 +418,15 @@ def _bounds(results: pd.DataFrame) -> dict[str, Figure]:
             ax.set_ylim(-0.7, len(table) - 0.3)
             ax.set_xscale("log")
             ax.set_title(name, fontsize=8, loc="left")
+        low, high = axes[-1].get_xlim()
+        axes[-1].set_xlim(low, high * (high / low) ** 0.12)  # room for what stands beside the dots
         axes[-1].set_xlabel("median person (Δ: score, Φ: features in [0, 1])")
         figure.suptitle(f"bounds and what they bound, SCFE, {_told(stop)}", fontsize=9)
         _key(
             figure,
             [
                 Line("the worst that was measured", {}, ORANGE, "none", "o"),
-                Line("bound (its looseness beside it)", {}, BLUE, "none", "s"),
+                Line("bound (its looseness beside it)", {}, BLUE, "none", "s", extra=_HOLLOW),
             ],
         )
         made[f"bounds-{stop_name(stop)}"] = figure

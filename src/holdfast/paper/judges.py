@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from holdfast.paper.drawing import NAMES
+from holdfast.paper.names import NAMES
 
 #: 95 % to the nearest whole percent
 REACHED = 0.945
@@ -56,6 +56,11 @@ def cell(row: Any) -> str:
     return ", ".join(names) + people
 
 
+def _most(found: pd.DataFrame, column: str) -> Any:
+    """The row with the largest value of a column."""
+    return found.iloc[int(found[column].to_numpy().argmax())]
+
+
 def shares(
     results: pd.DataFrame, figures: tuple[str, ...], series: str, people: str = "all"
 ) -> pd.DataFrame:
@@ -81,12 +86,12 @@ def most_broken(
             found = found[found["model"].isin(models)]
         if found.empty:
             return None
-        top = found.loc[found["value"].idxmax()]
+        top = _most(found, "value")
         said = f"{percent(top['value'])} ({cell(top)})"
         holds = bool(top["value"] >= REACHED)
         others = found[found["data"] != top["data"]]
         if top["data"] == "compas" and len(others):  # few people, and one data set that others lack
-            next_ = others.loc[others["value"].idxmax()]
+            next_ = _most(others, "value")
             said += f"; without COMPAS {percent(next_['value'])} ({cell(next_)})"
         return Finding(said, holds, basis(found))
 
@@ -105,7 +110,7 @@ def ntk_needs_more(results: pd.DataFrame) -> Finding | None:
         for model, curve in here[here["value"] >= REACHED].groupby("model"):
             at[model] = int(curve["deletions"].min())
         words = {m: f"at {at[m]}" if m in at else "not within 14" for m in ("linear", "ntk")}
-        said.append(f"{NAMES[data]}: linear {words['linear']}, NTK {words['ntk']}")
+        said.append(f"{NAMES[str(data)]}: linear {words['linear']}, NTK {words['ntk']}")
         holds.append("ntk" in at and 7 <= at["ntk"] <= 11 and at.get("linear", 99) < at["ntk"])
     return Finding("; ".join(said), all(holds), basis(found))
 
@@ -143,7 +148,7 @@ def similar_methods(results: pd.DataFrame) -> Finding | None:
     if spans.empty:
         return None
     said = "; ".join(
-        f"{NAMES[data]} {percent(row['min'])} to {percent(row['max'])}"
+        f"{NAMES[str(data)]} {percent(row['min'])} to {percent(row['max'])}"
         for data, row in spans.iterrows()
     )
     return Finding(said, bool(((spans["max"] - spans["min"]) <= 0.1).all()), basis(found))
@@ -182,8 +187,9 @@ def points_over_random(figure: str, series: str, needed: float) -> Judge:
         both = _beside_random(results, (figure,), series)
         if both.empty:
             return None
-        top = both.loc[both["points"].idxmax()]
-        said = f"up to {100 * top['points']:.0f} points ({cell(top)}, {top['deletions']:.0f} deletions)"
+        top = _most(both, "points")
+        where = f"{cell(top)}, {top['deletions']:.0f} deletions"
+        said = f"up to {100 * top['points']:.0f} points ({where})"
         if figure == "wide":
             said += _noise_of_wide(results)
         return Finding(said, bool(100 * top["points"] >= needed), basis(both))
@@ -254,7 +260,7 @@ def factor_of_action(results: pd.DataFrame) -> Finding | None:
     for data, row in table.iterrows():
         others = max(row[part] for part in parts)
         said.append(
-            f"{NAMES[data]} {row[whole]:.2f} [{row[f'{whole}, low']:.2f}, "
+            f"{NAMES[str(data)]} {row[whole]:.2f} [{row[f'{whole}, low']:.2f}, "
             f"{min(1.0, row[f'{whole}, high']):.2f}] (‖d‖ alone {row['‖d‖ alone']:.2f}, ‖x‖ alone "
             f"{row['‖x‖ alone']:.2f}; w's turn × distance {row['turn of w × distance']:.2f}, with "
             f"the change of distance {row['both, added in squares']:.3f})"
@@ -318,7 +324,7 @@ def success(exception: bool) -> Judge:
         found = found[special if exception else ~special]
         if found.empty:
             return None
-        low = found.loc[found["value"].idxmin()]
+        low = found.sort_values("value").iloc[0]
         said = f"at least {100 * low['value']:.1f} % ({cell(low)})"
         fine = found["value"].between(0.5, 0.7).all() if exception else low["value"] > 0.95
         return Finding(said, bool(fine), basis(found))

@@ -7,18 +7,19 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from sklearn.linear_model import LinearRegression
 
 from holdfast.algebra.rows import Array
 from holdfast.datasets import load_dataset
 from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.paper.drawing import GREY, STYLE
+from holdfast.paper.drawing import BLUE, GREY, ORANGE, STYLE
 from holdfast.recourse import find_recourse
 from holdfast.searches import search
 
 STUDENTS, DELETED = 40, 3
 _FEATURES = ["LSAT", "UGPA"]
-_NEW = "#c2410c"
+_NEW, _WHO = ORANGE, BLUE
 
 
 def draw(path: Any) -> Figure:
@@ -35,22 +36,32 @@ def draw(path: Any) -> Figure:
     after = model.without(plan.rows)
     again = find_recourse(after, others, target=target, overshoot=0.01, cost="l2")
     broken = given.points.index[after.scores(given.points) < target]
-    moves = np.linalg.norm(again.points.loc[broken] - given.points.loc[broken], axis=1)
-    person = broken[int(np.argmax(moves))]
+    # somebody for whom both arrows can be seen: by their length in parts of the features' ranges
+    span = np.ptp(X.to_numpy(), axis=0)
+
+    def lengths(ends: Any, starts: Any) -> Array:
+        return np.linalg.norm((ends.loc[broken] - starts.loc[broken])[_FEATURES] / span, axis=1)
+
+    moves = lengths(again.points, given.points)
+    person = broken[int(np.argmax(moves * lengths(given.points, given.people)))]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(7.4, 3.2), layout="constrained")
         left, right = figure.subplots(1, 2, sharex=True, sharey=True)
         for ax in (left, right):
             _students(ax, X, y >= target, plan.rows)
+            ax.plot(*given.people.loc[person, _FEATURES], "D", color=_WHO, markersize=6, zorder=4)
             for one, style, colour in ((model, "-", "black"), (after, "--", _NEW)):
                 ax.plot(*_boundary(one, X, target), style, color=colour, linewidth=1.1)
         start = given.people.loc[person, _FEATURES].to_numpy(float)
         promised = given.points.loc[person, _FEATURES].to_numpy(float)
         moved = again.points.loc[person, _FEATURES].to_numpy(float)
         for ax in (left, right):
-            _arrow(ax, start, promised, "black", "promised", -9)
-        left.plot(*promised, "x", color=_NEW, markersize=9)
-        _arrow(right, start, moved, _NEW, "needed now", 4)
+            _arrow(ax, start, promised, "black")
+            _say(ax, "promised", (start + promised) / 2, "black", (-34, -15))
+        left.plot(*promised, "x", color=_NEW, markersize=10, markeredgewidth=2)
+        _say(left, "no longer enough", promised, _NEW, (-78, 10))
+        _arrow(right, start, moved, _NEW)
+        _say(right, "needed now", (start + moved) / 2, _NEW, (-42, 7))
         left.set_title("outcome: the promise no longer reaches the target", fontsize=8)
         right.set_title("action: the advice has to move (Φ₂)", fontsize=8)
         left.set_ylabel("UGPA")
@@ -58,17 +69,18 @@ def draw(path: Any) -> Figure:
             ax.set_xlabel("LSAT")
         low, high = X.min().to_numpy(), X.max().to_numpy()
         room = 0.12 * (high - low)
-        ends = np.vstack([low - room, high + room, promised, moved])
+        ends = np.vstack([low - room, high + room, start, promised, moved])
         left.set(xlim=(ends[:, 0].min(), ends[:, 0].max() + 0.5))
         left.set(ylim=(ends[:, 1].min(), ends[:, 1].max() + 0.05))
         handles = [
-            mpl.lines.Line2D([], [], color="black", label="at the target, all 40 students"),
-            mpl.lines.Line2D([], [], color=_NEW, ls="--", label=f"the same, {DELETED} erased"),
-            mpl.lines.Line2D(
-                [], [], color="black", marker="o", ls="", fillstyle="none", label="erased"
-            ),
+            _key("at the target, all 40 students", color="black"),
+            _key(f"the same, {DELETED} erased", color=_NEW, ls="--"),
+            _key("erased", color="black", marker="o", fillstyle="none"),
+            _key("the person advised, who is none of the 40", color=_WHO, marker="D"),
+            _key("student above the median grade", color=GREY, marker="^"),
+            _key("student below it", color=GREY, marker="v"),
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
+        figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure
 
 
@@ -93,10 +105,36 @@ def _frame(X: Any, rows: Array) -> Any:
     return type(X)(rows, columns=X.columns)
 
 
-def _arrow(ax: Any, start: Array, end: Array, colour: str, words: str, lift: int) -> None:
+def _key(label: str, ls: str = "", **how: Any) -> Any:
+    """A line of the legend: a line, or the marker that is named."""
+    return Line2D([], [], label=label, ls=ls or ("" if "marker" in how else "-"), **how)
+
+
+def _arrow(ax: Any, start: Array, end: Array, colour: str) -> None:
     ax.annotate(
-        "", xy=end, xytext=start, arrowprops={"arrowstyle": "->", "color": colour, "lw": 1.2}
+        *("", end),
+        xytext=start,
+        arrowprops={
+            "arrowstyle": "-|>",
+            "mutation_scale": 11,
+            "color": colour,
+            "lw": 1.6,
+            "shrinkA": 2,
+            "shrinkB": 0,
+        },
+        zorder=5,
     )
+
+
+def _say(ax: Any, words: str, at: Array, colour: str, offset: tuple[int, int]) -> None:
+    """A few words beside a point, readable whatever lies behind them."""
     ax.annotate(
-        words, xy=end, xytext=(4, lift), textcoords="offset points", color=colour, fontsize=7
+        words,
+        xy=at,
+        xytext=offset,
+        textcoords="offset points",
+        color=colour,
+        fontsize=8,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85},
+        zorder=6,
     )

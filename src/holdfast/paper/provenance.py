@@ -7,15 +7,19 @@ import inspect
 import os
 import platform
 import subprocess
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import holdfast
 from holdfast.recourse import METHODS, published
 
+_PACKAGE = Path(__file__).parents[1]
 #: what only shows results, or has no part in measuring them
 _SHOWING = ("cli", "desk", "ledger", "report", "mlflow.py", "pytest_plugin.py")
-_DRAWING = ("claims.py", "drawing.py", "judges.py", "notions.py", "pages.py", "provenance.py")
+_DRAWING = (
+    *("choices.py", "claims.py", "drawing.py", "judges.py", "names.py", "notions.py", "pages.py"),
+    "provenance.py",
+)
 
 #: how the searches are run, beside their defaults
 SEARCHES_TOLD = {
@@ -29,25 +33,23 @@ SEARCHES_TOLD = {
 
 def measuring_source() -> str:
     """A hash of all sources that have a part in measuring: the same hash, the same numbers."""
-    root = Path(holdfast.__file__).parent
     total = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        parts = path.relative_to(root).parts
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        parts = path.relative_to(_PACKAGE).parts
         drawn = parts[0] == "paper" and (parts[-1] in _DRAWING or parts[-1] == "__init__.py")
         if parts[0] not in _SHOWING and not drawn:
             total.update("/".join(parts).encode())
             total.update(path.read_bytes())
-    return f"sha256 {total.hexdigest()[:16]} of holdfast {holdfast.__version__}"
+    return f"sha256 {total.hexdigest()[:16]} of holdfast {metadata.version('holdfast')}"
 
 
 def commit() -> str | None:
     """The commit of a checkout, and whether anything beside it was changed; None elsewhere."""
-    here = Path(holdfast.__file__).parent
 
     def asked(*words: str) -> str | None:
         try:
             found = subprocess.run(  # noqa: S603 (fixed words)
-                ["git", "-C", str(here), *words],  # noqa: S607
+                ["git", "-C", str(_PACKAGE), *words],  # noqa: S607
                 capture_output=True,
                 text=True,
                 timeout=20,
@@ -58,9 +60,9 @@ def commit() -> str | None:
         return found.stdout.strip()
 
     top, known = asked("rev-parse", "--show-toplevel"), asked("rev-parse", "HEAD")
-    if top is None or known is None or not here.is_relative_to(Path(top) / "src"):
+    if top is None or known is None or not _PACKAGE.is_relative_to(Path(top) / "src"):
         return None
-    changed = asked("status", "--porcelain", "--", str(here))
+    changed = asked("status", "--porcelain", "--", str(_PACKAGE))
     return known if changed == "" else f"{known}, with changes"
 
 
