@@ -17,9 +17,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 import holdfast as hf
 from holdfast import datasets, paper
 from holdfast.datasets.dataset import Dataset
-from holdfast.paper import claims, notions, runner
+from holdfast.paper import choices, claims, notions, pages, provenance, runner
 from holdfast.paper import setups as cases
-from holdfast.paper.settings import OVERSHOOTS, Cell, Scale
+from holdfast.paper.settings import AS_IS, OVERSHOOTS, Cell, Scale
 from holdfast.paper.store import Store
 
 TINY = Scale(
@@ -188,6 +188,67 @@ def test_the_other_figures(figure, model, data):
         alone = ["Proposition 3"] if model == "ntk" else ["Proposition 1", "Corollary (general)"]
         assert {*path, *alone} <= set(least["series"])
         assert (least["value"] >= 1 - 1e-9).all()
+
+
+@pytest.mark.parametrize("encoding", ["intercept", "raw labels", "intercept, no flags"])
+def test_the_regression_written_down_otherwise(encoding):
+    cell = Cell("encodings", "heloc", "linear", "scfe", 0.01, 0, encoding)
+    case = cases.set_up(*cell.case, TINY, 1, None)
+    assert case.model.estimator.fit_intercept is ("intercept" in encoding)
+    assert (case.target == 0.0) is ("raw" not in encoding)
+    found = pd.DataFrame(runner.FIGURES["encodings"][1](case, cell))
+    assert set(found["encoding"]) == {encoding}
+    own = LinearRegression(fit_intercept="intercept" in encoding)
+    points, plan = case.points("scfe", 0.01), case.plan("scfe", 0.01, "greedy-count")
+    line = curve(found, "greedy-count")
+    for k in (1, 5, 14):
+        expected = refitted(case, own, points, plan.sets[k], "predict")
+        assert line.loc[k, "value"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_where_published_methods_stop_is_a_column_of_its_own():
+    case, cell, found = measured("outcome", "admission", "linear", AS_IS)
+    assert set(found["stop"]) == {"as published"}
+    points = case.points("scfe", AS_IS)
+    past = (case.model.scores(points) - case.target) / case.model.score_unit
+    reached = found[found["measure"] == "overshoot reached"].set_index("series")["value"]
+    assert reached["median"] == pytest.approx(np.median(past))
+    assert reached["median"] > 0.01  # it is not settled onto the target
+    assert cell.key == "outcome-admission-linear-scfe--1.0-0"
+
+
+def test_advice_people_could_follow():
+    case, _, found = measured("rules", "heloc", "linear")
+    told = found[found["measure"] == "success under rules"]
+    assert list(told["series"]) == ["rules, ℓ1", "rules, ℓ2", "free, ℓ2"]
+    frozen = [n for n, rule in case.rules.features.items() if rule.direction == "frozen"]
+    given = hf.find_recourse(
+        *(case.model, case.people, "scfe"), target=case.target, actionability=case.rules
+    )
+    assert frozen
+    assert (given.points[frozen] == given.people[frozen]).all(axis=None)
+    line = curve(found, "greedy-count, rules, ℓ1")
+    plan = case.search(
+        hf.find_recourse(
+            *(case.model, case.people, "scfe"),
+            target=case.target,
+            actionability=case.rules,
+            overshoot=0.05,
+            cost="l1",
+        ).points,
+        "greedy-count",
+    )
+    assert line.loc[5, "value"] == pytest.approx(plan.rerun()[5])
+
+
+@pytest.mark.slow
+def test_private_training_beside_none():
+    _, _, found = measured("privacy", "heloc", "linear")
+    assert set(found["series"]) == {"as it is", "ε = 100", "ε = 10", "ε = 1"}
+    shares = found[found["measure"] == "invalidated"]["value"].dropna()
+    assert len(shares)
+    assert shares.between(0, 1).all()
+    assert set(found["measure"]) == {"invalidated", "quality", "broken by fresh noise"}
 
 
 def test_wide_networks_are_refitted():
@@ -483,6 +544,38 @@ def test_verdicts_are_not_fooled():
     assert verdict_of("Removing the 15", onion).verdict == "does not hold"
     only = verdict_of("Removing 5", both_searches(0.96))
     assert only.why.startswith("wherever measured")
+
+
+def test_choices_are_quoted_from_the_results():
+    rows = [
+        row(share, overshoot=0.001, deletions=k, method="scfe", split=0)
+        for k, share in ((1, 0.61), (5, 0.93))
+    ]
+    rows += [
+        row(0.42, overshoot=0.001, deletions=1, figure="encodings", encoding="intercept", split=0)
+    ]
+    page = choices.as_markdown(pd.DataFrame(rows))
+    lines = {line.split(" | ")[2]: line for line in page.splitlines() if "| HELOC | linear" in line}
+    assert "| 61 % | 93 % | – | – |" in lines["**as printed** (the main curves)"]
+    assert "| 42 % | – | – | – |" in lines["intercept"]
+    assert len({line.count(" | ") for line in page.splitlines() if "| HELOC | l" in line}) == 1
+
+
+def test_pictures_are_leafed_through_by_stop():
+    page = pages.slider(["outcome-0.01", "outcome-as-published", "gates-0.01"], ["0.01", "x<y"])
+    assert 'src="outcome-0.01.svg"' in page
+    assert "not measured at x&lt;y" in page
+    assert "onion" not in page
+    assert "http" not in page
+
+
+def test_a_run_says_what_measured_it():
+    assert provenance.measuring_source().startswith("sha256 ")
+    found = provenance.commit()
+    assert found is None or len(found.split(",")[0]) == 40
+    told = provenance.methods_told()
+    assert told["scfe"]["as published"]["rate"] == 0.01
+    assert {"processor", "cores", "python"} <= set(provenance.machine())
 
 
 def test_two_kinds_of_fits_are_not_taken_for_each_other():
