@@ -566,6 +566,7 @@ def test_pictures_are_leafed_through_by_stop():
     assert 'src="outcome-0.01.svg"' in page
     assert "not measured at x&lt;y" in page
     assert "onion" not in page
+    assert "held-out" not in page
     assert "http" not in page
 
 

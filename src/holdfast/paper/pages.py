@@ -23,6 +23,21 @@ TITLES = {
     "onion-best": "The same with the strongest attack found",
     "bounds": "The propositions: bounds and what they bound",
 }
+#: pictures that show all stops at once, or need none
+WHOLE = {
+    "notions": "Figure 1: the two notions of instability",
+    "overshoot-greedy": "What decides: the overshoot itself, the paper's greedy search",
+    "overshoot": "The same with the strongest attack found",
+    "action-l1": "Figure 3: how far recourse moves, ℓ1 cost",
+    "action-l2": "Figure 3 with the ℓ2 cost of the closed forms",
+    "wide": "Appendix: the NTK's critical rows and a wide ReLU network",
+    "encodings-linear": "What a reader chooses: OLS",
+    "encodings-ntk": "What a reader chooses: the NTK",
+    "held-out": "People the search has not seen",
+    "rules": "Advice that people could follow",
+    "rules-best": "The same with the strongest attack found",
+    "privacy": "Differentially private training",
+}
 
 
 def slider(names: Iterable[str], stops: list[str]) -> str:
@@ -36,4 +51,6 @@ def slider(names: Iterable[str], stops: list[str]) -> str:
             families.append((title, pictures))
     loader = PackageLoader("holdfast.paper", "")
     environment = Environment(loader=loader, autoescape=select_autoescape(default=True))
-    return environment.get_template("figures.html").render(stops=stops, families=families) + "\n"
+    page = environment.get_template("figures.html")
+    others = [(title, name) for name, title in WHOLE.items() if name in drawn]
+    return page.render(stops=stops, families=families, others=others) + "\n"
