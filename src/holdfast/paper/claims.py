@@ -117,10 +117,11 @@ def _judged(every: dict[tuple[str, str], bool], stops: list[str]) -> tuple[str, 
         return "not measured", "the figures it needs were not part of this run"
     encodings = list(dict.fromkeys(encoding for encoding, _ in every))
     of = f" in {len(encodings)} encodings" if len(encodings) > 1 else ""
+    settings = f"{len(every)} setting{'s' if len(every) != 1 else ''}{of}"
     if all(every.values()):
-        return "holds", f"wherever measured ({len(every)} settings{of})"
+        return "holds", f"wherever measured ({settings})"
     if not any(every.values()):
-        return "does not hold", f"nowhere ({len(every)} settings{of})"
+        return "does not hold", f"nowhere ({settings})"
     said = []
     for stop in stops:
         here = {encoding: fine for (encoding, s), fine in every.items() if s == stop}
@@ -132,7 +133,7 @@ def _judged(every: dict[tuple[str, str], bool], stops: list[str]) -> tuple[str, 
         else:
             said.append(f"{stop} ({'; '.join(fine)})")
     count = sum(every.values())
-    return "depends", f"holds at {', '.join(said)}: {count} of {len(every)} settings{of}"
+    return "depends", f"holds at {', '.join(said)}: {count} of {settings}"
 
 
 def _both(

@@ -188,7 +188,7 @@ def points_over_random(figure: str, series: str, needed: float) -> Judge:
         if both.empty:
             return None
         top = _most(both, "points")
-        where = f"{cell(top)}, {top['deletions']:.0f} deletions"
+        where = f"{cell(top)}, {top['deletions']:.0f} deleted"
         said = f"up to {100 * top['points']:.0f} points ({where})"
         if figure == "wide":
             said += _noise_of_wide(results)
@@ -228,7 +228,7 @@ def gates_beat_random(cost: str) -> Judge:
         if ratio.empty:
             return None
         least: Any = ratio.idxmin()
-        where = f"{NAMES[least[0]]}, {NAMES[least[1]]}, {least[2]} deletions"
+        where = f"{NAMES[least[0]]}, {NAMES[least[1]]}, {least[2]} deleted"
         said = f"{ratio.min():.2f} ({where}) to {ratio.max():.0f} times random"
         return Finding(said, bool(ratio.min() >= 2.0), basis(found))
 
