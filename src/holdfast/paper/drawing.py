@@ -86,6 +86,10 @@ def _told(stop: str) -> str:
     return f"overshoot {stop} of a deviation"
 
 
+#: the encoding behind the curves of regressions (:data:`~holdfast.paper.settings.PRINTED`)
+_AS_PRINTED = "as printed: no intercept, labels relative to the target"
+
+
 def _ordered(values: Any) -> list[Any]:
     return sorted(set(values), key=lambda value: (ORDER.get(value, 99), value))
 
@@ -114,6 +118,7 @@ def _page(
         for j, column in enumerate(across):
             here = results[(results[rows] == row) & (results[columns] == column)]
             _panel(axes[i, j], here, lines, scale)
+            _people(axes[i, j], here, lines)
             if limits is not None:
                 axes[i, j].set_ylim(*limits)
         low = (results.loc[results[rows] == row, "target"] == "median score").any()
@@ -121,7 +126,7 @@ def _page(
         axes[i, 0].set_ylabel(f"{NAMES.get(row, row)}{mark}\n{ylabel}")
     for j, column in enumerate(across):
         name = _told(column) if columns == "stop" else NAMES.get(column, column)
-        axes[0, j].set_title(name, fontsize=8)
+        axes[0, j].set_title(name, fontsize=8, pad=11)
         axes[-1, j].set_xlabel("rows deleted")
     if title:
         figure.suptitle(title, fontsize=9)
@@ -172,6 +177,25 @@ def _panel(ax: Any, here: pd.DataFrame, lines: Sequence[Line], scale: float) -> 
         ax.text(0.5, 0.5, "not measured", transform=ax.transAxes, ha="center", color=GREY)
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     ax.grid(axis="y", color=GREY, alpha=0.15, linewidth=0.6)
+
+
+def _people(ax: Any, here: pd.DataFrame, lines: Sequence[Line]) -> None:
+    """Of how many people a panel is; of several lines, the fewest and the most."""
+    if "count" not in here:
+        return
+    counts = pd.concat([_select(here, line)["count"] for line in lines]).dropna()
+    if counts.empty:
+        return
+    low, high = int(counts.min()), int(counts.max())
+    said = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    ax.text(
+        *(1.0, 1.015, f"{said} people"),
+        transform=ax.transAxes,
+        ha="right",
+        va="bottom",
+        fontsize=6,
+        color=GREY,
+    )
 
 
 def _key(figure: Figure, lines: Sequence[Line]) -> None:
@@ -235,9 +259,7 @@ def _attack_lines(models: Sequence[str], series: str, name: str) -> list[Line]:
 _SEARCH_NAMES = {"greedy-count": "greedy (the paper's)", "best": "best (ours)"}
 
 
-def _by_search(
-    results: pd.DataFrame, figure: str, models: Sequence[str], extra: Sequence[Line] = ()
-) -> dict[str, Figure]:
+def _by_search(results: pd.DataFrame, figure: str, models: Sequence[str]) -> dict[str, Figure]:
     """A page for each stop, the paper's search and ours apart."""
     found = _shares(results, figure)
     found = found[found["people"] == "all"]
@@ -247,7 +269,8 @@ def _by_search(
         prefix = figure if series == "greedy-count" else f"{figure}-best"
         for stop in _stops(found):
             here = found[found["stop"] == stop]
-            made[f"{prefix}-{stop_name(stop)}"] = _page(here, [*lines, *extra], title=_told(stop))
+            title = _told(stop) + (f"; {_AS_PRINTED}" if figure == "outcome" else "")
+            made[f"{prefix}-{stop_name(stop)}"] = _page(here, lines, title=title)
     return made
 
 
@@ -259,7 +282,7 @@ def _outcome(results: pd.DataFrame) -> dict[str, Figure]:
     found = _shares(results, "outcome")
     scfe = found[(found["people"] == "all") & (found["method"] == "scfe")]
     lines = _attack_lines(("linear", "ntk"), "greedy-count", "greedy (the paper's)")
-    made["outcome-by-overshoot"] = _page(scfe, lines, columns="stop", title="SCFE")
+    made["outcome-by-overshoot"] = _page(scfe, lines, columns="stop", title=f"SCFE; {_AS_PRINTED}")
     splits = found[found["people"].isin(["searched", "held out"])]
     if splits["split"].nunique() > 1:
         table = over_splits(splits[splits["series"].isin(["best", "random"])])
@@ -303,7 +326,9 @@ def _gates(results: pd.DataFrame) -> dict[str, Figure]:
             Line("gates, weak ℓ0 weight", {"series": "gates, weak ℓ0"}, BLUE, "--", "", False),
             Line("random", {"series": "random"}, GREY, ":"),
         ]
-        made[f"gates-{stop_name(stop)}"] = _page(here, lines, rows="row", title=_told(stop))
+        made[f"gates-{stop_name(stop)}"] = _page(
+            here, lines, rows="row", title=f"{_told(stop)}; {_AS_PRINTED}"
+        )
     return made
 
 
@@ -319,7 +344,10 @@ def _onion(results: pd.DataFrame) -> dict[str, Figure]:
         ]
         for stop in _stops(found):
             made[f"{prefix}-{stop_name(stop)}"] = _page(
-                found[found["stop"] == stop], lines, columns="model", title=f"SCFE, {_told(stop)}"
+                found[found["stop"] == stop],
+                lines,
+                columns="model",
+                title=f"SCFE, {_told(stop)}\n{_AS_PRINTED}",
             )
     return made
 
@@ -357,7 +385,16 @@ def _action(results: pd.DataFrame) -> dict[str, Figure]:
             row=[f"{NAMES[d]}, {NAMES[m]}" for d, m in zip(here.data, here.model, strict=True)]
         )
         figure = _page(
-            *(here, lines, "row", "stop", f"how far recourse moves, {words}", "mean Φ₂", 1.0, None)
+            *(
+                here,
+                lines,
+                "row",
+                "stop",
+                f"how far recourse moves, {words}; {_AS_PRINTED}",
+                "mean Φ₂",
+                1.0,
+                None,
+            )
         )
         for ax in figure.axes:
             if ax.lines:
@@ -375,6 +412,13 @@ _SHORT = {
     "Corollary (general)": "general bound (Φ)",
     "Corollary (paper)": "corollary (Φ)",
 }
+
+
+_WHY_LOOSE = (
+    "Why so loose: products of norms stand where inner products are bounded, as if every deletion\n"
+    "moved the weights straight along the person. Kernel models have a weight for each row: norms\n"
+    "of thousands of numbers add up what cancels in a score."
+)
 
 
 def _bounds(results: pd.DataFrame) -> dict[str, Figure]:
@@ -420,8 +464,9 @@ def _bounds(results: pd.DataFrame) -> dict[str, Figure]:
             ax.set_title(name, fontsize=8, loc="left")
         low, high = axes[-1].get_xlim()
         axes[-1].set_xlim(low, high * (high / low) ** 0.12)  # room for what stands beside the dots
-        axes[-1].set_xlabel("median person (Δ: score, Φ: features in [0, 1])")
-        figure.suptitle(f"bounds and what they bound, SCFE, {_told(stop)}", fontsize=9)
+        axes[-1].set_xlabel(f"median person (Δ: score, Φ: features in [0, 1])\n\n{_WHY_LOOSE}")
+        title = f"bounds and what they bound, SCFE, {_told(stop)}\n{_AS_PRINTED}"
+        figure.suptitle(title, fontsize=9)
         _key(
             figure,
             [
@@ -468,7 +513,7 @@ def _overshoot(results: pd.DataFrame) -> dict[str, Figure]:
             axes[i, 0].set_ylabel(f"{NAMES[data]}\ninvalidated (%)")
         for ax in axes[-1]:
             ax.set_xlabel("overshoot (score deviations)")
-        figure.suptitle(f"SCFE, {name}", fontsize=9)
+        figure.suptitle(f"SCFE, {name}; {_AS_PRINTED}", fontsize=9)
         keys = [
             Line(f"{k} row{'s' if k > 1 else ''} deleted", {}, colour, "-", marker)
             for k, (colour, marker) in shades.items()
