@@ -17,8 +17,6 @@ CLASSIFICATIONS = ("admission", "heloc", "compas", "diabetes")
 #: models of which everything is cheap; of the others, the methods beside SCFE are measured at
 #: ``Scale.beside`` only
 FAST = ("linear", "logistic")
-#: models for which nobody is left out
-WHOLE = ("linear", "ntk", "logistic")
 DELETIONS = 14
 FOLDS = 5
 
@@ -82,16 +80,16 @@ class Scale:
     train : int or None
         Most rows to train on; ``None``: all.
     people : int or None
-        Most people below the target, of the test part, for LS-SVM and networks; linear, logistic
-        and NTK models always take all of them, unless ``train`` is small.
+        Most people below the target, of the test part; ``None``: all.
     sampled, bisected : int or None
         Most people for kernel models where methods stop by themselves: DICE and Growing Spheres
         draw a thousand points for each, CEM takes 900 steps.
     methods : tuple of str
         Recourse methods.
     beside : tuple of float
-        At which overshoots methods beside SCFE are measured for models that are not
-        :data:`FAST`; ``None``: all.
+        At which stops methods beside SCFE are measured for models that are not :data:`FAST`, and
+        gates beside greedy; a stop of one's own counts. ``None``: all, and nothing else is left
+        out either.
     splits, split_people : int
         Splits of the held-out protocol, and people in each: half are searched on.
     draws : int
@@ -111,11 +109,11 @@ class Scale:
     """
 
     train: int | None = None
-    people: int | None = 300
+    people: int | None = None
     sampled: int | None = 40
     bisected: int | None = 30
     methods: tuple[str, ...] = METHODS
-    beside: tuple[float, ...] | None = (0.001, AS_IS)
+    beside: tuple[float, ...] | None = (*OVERSHOOTS, AS_IS)
     splits: int = 5
     split_people: int = 200
     draws: int = 10
@@ -138,13 +136,12 @@ class Scale:
         every = [*overshoots, AS_IS]
         if model in FAST or method == "scfe" or self.beside is None:
             return every
-        return [stop for stop in every if stop in self.beside]
+        return [stop for stop in every if stop in self.beside or stop not in OVERSHOOTS]
 
 
 FULL = Scale()
 #: nobody left out, and nothing measured in part
 EVERYONE = Scale(
-    people=None,
     sampled=None,
     bisected=None,
     beside=None,
@@ -159,6 +156,7 @@ QUICK = Scale(
     sampled=20,
     bisected=10,
     methods=("scfe", "growing-spheres"),
+    beside=(0.001, AS_IS),
     splits=2,
     split_people=60,
     draws=5,

@@ -21,7 +21,7 @@ from holdfast.datasets import load_dataset
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.models.erasable import ErasableModel, erasable
-from holdfast.paper.settings import AS_IS, BY_NAME, DELETIONS, FOLDS, WHOLE, Encoding, Scale
+from holdfast.paper.settings import AS_IS, BY_NAME, DELETIONS, FOLDS, Encoding, Scale
 from holdfast.recourse import find_recourse, published
 from holdfast.recourse.actionability import Actionability
 from holdfast.recourse.result import Recourse
@@ -336,7 +336,7 @@ def set_up(
         target, target_is = float(np.median(made.training_scores)), "median score"
     most = scale.split_people
     if split == 0:
-        most = len(held) if model in WHOLE and scale.train is None else scale.people or len(held)
+        most = scale.people or len(held)
     everybody = np.flatnonzero(scores < target)
     judge, of = (r2_score, "R²") if task == "regression" else (roc_auc_score, "AUC")
     truth = found.y[test] - middle if task == "regression" else found.y[test]
