@@ -78,11 +78,12 @@ PEERS = {
         python="3.12",
     ),
     "rocelib": Peer(
-        "RobustX (RoCELib)",
+        "RoCELib (for RobustX)",
         (
             TORCH,
             "--no-deps rocelib==0.2.3",  # pins torch 2.4.1, whose wheels bring CUDA
-            "scikit-learn pandas scipy tqdm tabulate matplotlib seaborn clingo gurobipy "
+            "scikit-learn pandas scipy tqdm tabulate matplotlib seaborn clingo "
+            "gurobipy==11.0.1 "
             f"tensorflow==2.18.1 {TORCH}",
         ),
     ),
@@ -97,7 +98,10 @@ PEERS = {
             "--no-deps ce-library==0.1.1 dice-ml==0.12",
         ),
     ),
-    "alibi": Peer("alibi", ("alibi[tensorflow]==0.9.6",)),
+    "alibi": Peer(
+        "alibi",
+        ("alibi[tensorflow]==0.9.6 click",),  # one of its dependencies imports click, none names it
+    ),
     "pydvl": Peer("pyDVL", ("pyDVL==0.10.0",)),
     "carla": Peer(
         "CARLA (carla-recourse)",
