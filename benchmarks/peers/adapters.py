@@ -451,8 +451,8 @@ def alibi(ask):
         target_proba=0.6,
         tol=0.09,
         target_class=1,
-        max_iter=300,
-        max_lam_steps=5,
+        max_iter=100,
+        max_lam_steps=3,
         feature_range=(low, high),
     )
     proto = CounterfactualProto(
@@ -460,7 +460,8 @@ def alibi(ask):
         shape=shape,
         use_kdtree=True,
         theta=10.0,
-        max_iterations=300,
+        c_steps=3,
+        max_iterations=100,
         feature_range=(low, high),
     ).fit(ask.X.to_numpy(dtype=float))
 

@@ -307,6 +307,12 @@ def main():
                 judged(answer, *(second if answer.get("regression") else (model, said)))
         if "answers" not in results[name]:
             print(f"  {results[name]['why']}")
+        written(results)
+    print((HERE / "results.md").read_text())
+
+
+def written(results):
+    """Both files, anew after every peer: a long run that is interrupted leaves what it has."""
     compared(results)
     results = {name: results[name] for name in PEERS if name in results}
     about = {
@@ -315,9 +321,10 @@ def main():
         "python": platform.python_version(),
         "cores": os.cpu_count(),
     }
-    kept.write_text(json.dumps({"about": about, "peers": results}, indent=1) + "\n")
+    (HERE / "results.json").write_text(
+        json.dumps({"about": about, "peers": results}, indent=1) + "\n"
+    )
     (HERE / "results.md").write_text(page(about, results))
-    print(page(about, results))
 
 
 def cell(value, form="{}"):
