@@ -261,11 +261,11 @@ def judged(answer, model, said):
     return answer
 
 
-def compared(results):
-    """Times as ratios to ours of the same run; rows named as worst judged by refitting."""
+def compared(results, names):
+    """Times of those asked in this run as ratios to ours of the same run."""
     ours = {("row" in a): a["seconds"] for a in reversed(results["holdfast"].get("answers", []))}
-    for peer in results.values():
-        for answer in peer.get("answers", []):
+    for name in set(names) & set(results):
+        for answer in results[name].get("answers", []):
             if not answer.get("regression") and not answer.get("other_model"):
                 answer["ratio"] = answer["seconds"] / ours["row" in answer]
 
@@ -307,13 +307,13 @@ def main():
                 judged(answer, *(second if answer.get("regression") else (model, said)))
         if "answers" not in results[name]:
             print(f"  {results[name]['why']}")
-        written(results)
+        written(results, names)
     print((HERE / "results.md").read_text())
 
 
-def written(results):
+def written(results, names):
     """Both files, anew after every peer: a long run that is interrupted leaves what it has."""
-    compared(results)
+    compared(results, names)
     results = {name: results[name] for name in PEERS if name in results}
     about = {
         "date": time.strftime("%Y-%m-%d"),
