@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo desk test test-slow test-oldest test-torch lint audit format bench success pictures reproduce clean
+.PHONY: demo desk test test-slow test-oldest test-torch lint audit format package bench peers success pictures reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
@@ -22,6 +22,10 @@ test: $(VENV)/.test
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pip install --quiet --group slow
 	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+# the wheel and the source distribution in dist, and what is in them
+package: $(VENV)/.test $(VENV)/.package
+	HOLDFAST_DIST=dist $(BIN)/python -m pytest -m "slow or not slow" tests/test_package.py
 
 # the same suite with the oldest releases that pyproject.toml declares
 test-oldest:
@@ -78,6 +82,10 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/bench_harden.py margin
 	$(BIN)/python benchmarks/bench_scale.py
 
+# Holdfast beside its peers, each in an environment of its own; PEERS="dice reachml" asks these only
+peers: $(VENV)/.installed
+	$(BIN)/python benchmarks/peers/run.py $(PEERS)
+
 success: $(VENV)/.installed
 	$(BIN)/python benchmarks/recourse_success.py
 
@@ -89,7 +97,7 @@ reproduce: $(VENV)/.installed
 	$(BIN)/holdfast reproduce --out docs/reproduction --resume
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-torch .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-torch $(VENV)-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Holdfast needs Python 3.11 or newer; run: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'
