@@ -258,7 +258,7 @@ def test_the_program_bounds_every_choice_of_parts(seed, expense):
 
 def test_many_candidates_are_screened_and_the_bound_needs_none(rng, monkeypatch):
     X, y = table(rng, 60)
-    fitted = hf.ShardedClassifier(LogisticRegression(), 6).fit(X, y)
+    fitted = hf.ShardedClassifier(GaussianNB(), 6).fit(X, y)
     points = X[hf.erasable(fitted, X, y).scores(X) > 0.2]
     whole = hf.certify(hf.erasable(fitted, X, y), points, 0.0, 3)
     monkeypatch.setattr("holdfast.searches.parts.LOOKED_AT", 12)

@@ -84,7 +84,7 @@ class LinearShards:
         try:
             with quiet:
                 made = cls(mean, data, core_of)
-                usable = made._drifts() <= TOO_FAR
+                usable = bool(made._shards) and made._drifts() <= TOO_FAR
         except (HoldfastError, np.linalg.LinAlgError):
             return None
         return made if usable else None
@@ -108,8 +108,8 @@ class LinearShards:
         cells = None if layout is None else layout.cells(table)
         if layout is None or cells is None:
             raise HoldfastError("its preprocessing is not plain")
-        self._layout = layout
-        self._cells = cells
+        self._layout: Layout = layout
+        self._cells: Cells = cells
         self._shards: dict[int, _Shard] = {}
         width = cells.matrix.shape[1]
         self._parameters = np.full((len(fits), width), np.nan)
@@ -171,7 +171,11 @@ class LinearShards:
         """How far the mean's scores are from those of the fits as they came."""
         some = np.linspace(0, self.mean.membership_.shape[0] - 1, _LOOKED_AT).astype(np.intp)
         some = np.unique(some)
-        X = self._data.X.iloc[some] if isinstance(self._data.X, pd.DataFrame) else self._data.X[some]
+        X = (
+            self._data.X.iloc[some]
+            if isinstance(self._data.X, pd.DataFrame)
+            else self._data.X[some]
+        )
         found = self.outputs(X)
         if found is None:
             raise HoldfastError("its preprocessing is not plain")
@@ -199,7 +203,7 @@ class LinearShards:
         out = self._said(matrix, self._parameters[chosen])
         for place, t in enumerate(chosen.tolist()):
             if t not in self._shards:
-                    out[:, place] = self.mean.part_says(self.mean.estimators_[t], X)
+                out[:, place] = self.mean.part_says(self.mean.estimators_[t], X)
         return None if np.isnan(out).any() else out
 
     def _said(self, matrix: Array, parameters: Array) -> Array:
@@ -329,9 +333,7 @@ class _Shard:
         moved[:, self._numbers] = (fill - self._fill) / self._unit
         gaps = np.zeros((n, p))
         gaps[:, self._numbers] = self._gaps
-        problems = Problems(
-            self._phi, gaps, moved, core.labels, weights, penalty, core.kind, sets
-        )
+        problems = Problems(self._phi, gaps, moved, core.labels, weights, penalty, core.kind, sets)
         theta = problems.optima(self._start)
         theta[~fine] = np.nan
         numbers = theta[:, self._numbers] / self._unit
@@ -442,8 +444,8 @@ def inverses(hessians: Array) -> Array:
     # no eigenvalue is smaller than one over this norm
     broken |= ~(np.sqrt(np.einsum("spq,spq->s", found, found)) < 1.0 / _OPEN)
     found[broken] = np.nan
-    found *= unit[:, :, None] * unit[:, None, :]
-    return found
+    scaled: Array = found * unit[:, :, None] * unit[:, None, :]
+    return scaled
 
 
 def optimum(phi: Array, y: Array, weights: Array, penalty: Array, loss: Any, start: Array) -> Array:
@@ -463,7 +465,9 @@ def optimum(phi: Array, y: Array, weights: Array, penalty: Array, loss: Any, sta
             found: Array = theta + step
             return found
         length, value = 1.0, objective(theta, z)
-        while not objective(theta + length * step, z + length * along) <= value + 1e-12 * abs(value):
+        while not objective(theta + length * step, z + length * along) <= value + 1e-12 * abs(
+            value
+        ):
             length /= 2.0
             if length < 1e-12:
                 return np.full(len(start), np.nan)
