@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -155,6 +155,57 @@ def test_subjects_and_weights(rng):
     assert np.array_equal(
         model.without(subjects=["3"]).estimator.predict_proba(X), fresh.predict_proba(X)
     )
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 3), classifies=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_changed_rows_stay_within_the_plain_bound(seed, k, classifies):
+    """Whatever becomes of k people's rows, keys kept: the mean falls by no more, nor rises."""
+    rng = np.random.default_rng(seed)
+    X, y = table(rng, 40)
+    whose = rng.integers(0, 15, 40)
+    shards = int(rng.integers(2, 7))
+    inside = DecisionTreeClassifier(max_depth=2) if classifies else DecisionTreeRegressor()
+    estimator = (
+        hf.ShardedClassifier(inside, shards)
+        if classifies
+        else hf.ShardedRegressor(inside, shards, low=0.0, high=1.0)
+    )
+    by_person = bool(rng.random() < 0.5)
+    groups = whose if by_person else None
+    fitted = estimator.fit(X, y, groups=groups)
+    up, down = (fitted.largest_fall(X, k, up=good) for good in (True, False))
+    before = fitted.parts(X).mean(axis=1)
+    keys = whose if by_person else np.arange(40)
+    for _ in range(3):
+        rows = np.flatnonzero(np.isin(keys, rng.choice(np.unique(keys), k, replace=False)))
+        other, labels = X.copy(), np.array(y)
+        other.iloc[rows] = 10 * rng.normal(size=(len(rows), 3))
+        labels[rows] = rng.integers(0, 2, len(rows))
+        if len(set(labels.tolist())) < 2:
+            continue
+        again = clone(estimator).fit(other, labels, groups=groups)
+        assert np.array_equal(again.shard_of_, fitted.shard_of_)
+        after = again.parts(X).mean(axis=1)
+        assert np.all(before - after <= up + 1e-12)
+        assert np.all(after - before <= down + 1e-12)
+
+
+def test_a_certificate_is_about_deletions_and_a_change_can_do_more():
+    """Why the plain bound is another question: lies of one row go further than its absence."""
+    X = pd.DataFrame({"x": np.linspace(-1, 1, 40)}, index=[f"P{i}" for i in range(40)])
+    y = (X["x"] > 0).astype(int).to_numpy()
+    fitted = hf.ShardedClassifier(GaussianNB(), 2).fit(X, y)
+    model = hf.erasable(fitted, X, y)
+    point = pd.DataFrame({"x": [0.2]}, index=["Q"])
+    alone = max(model.deletions(point).single_effects()[0])
+    other = X.copy()
+    other.loc["P39", "x"] = 50.0
+    changed = hf.ShardedClassifier(GaussianNB(), 2).fit(other, y)
+    before, after = (fit.predict_proba(point)[0, 1] for fit in (fitted, changed))
+    score = np.log(before / (1 - before)) - np.log(after / (1 - after))
+    assert score > alone > 0
+    assert before - after <= fitted.largest_fall(point, 1)[0]
 
 
 # certificates ---------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from holdfast.arguments import finite_number, whole_number
 from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.estimators import forest_loops
 from holdfast.estimators.keyed import key_states, keys_of, some_of
+from holdfast.estimators.largest_fall import largest_fall
 
 Whole = npt.NDArray[np.int64]
 
@@ -349,6 +350,26 @@ class _ForgettingForest(BaseEstimator, ABC):
         for place, row in enumerate(wanted.tolist()):
             beyond[:, place] += above[:, self._trees_of(row)].sum(axis=1)
         return singles if up else -singles, most, beyond
+
+    def largest_fall(self, X: Any, k: int = 1, up: bool = True) -> Array:
+        """By how much the mean can fall at most if ``k`` people's rows are deleted, *or changed*.
+
+        Whoever they are and whatever their features and labels become, as long as their keys stay:
+        then ``k`` times ``trees_per_row`` trees may say anything, and no other.
+
+        Parameters
+        ----------
+        X : table of shape (q, d)
+        k : int
+        up : bool
+            Whether a larger mean is better; if not, by how much it can rise.
+
+        Returns
+        -------
+        ndarray of shape (q,)
+        """
+        whole_number("k", k)
+        return largest_fall(self.parts(X), k * self.trees_per_row, self.part_range_, up)
 
     def _trees_of(self, row: int) -> Any:
         """The trees of a row, or of all rows of its person."""

@@ -1,10 +1,10 @@
 r"""Shards whose scores are linear: all of them one matrix, and each one's refits many at a time.
 
-A shard's fit is the optimum of a small problem. Without some of its rows it is another one, which is
-solved outright, by Newton's method from the optimum with all rows, for many sets at once: no formula
-is approximated. Preprocessing in front of it is fitted on the rows left as well
-(:mod:`holdfast.models.plain_cells`). So what is said here of a deletion is what a refit leads to, up
-to rounding, and what a shard says itself is worked out in the same way: *at its optimum*, as of
+A shard's fit is the optimum of a small problem. Without some of its rows it is another one, which
+is solved outright, from the optimum with all rows, for many sets at once: no formula is
+approximated. Preprocessing in front of it is fitted on the rows left as well
+(:mod:`holdfast.models.plain_cells`). So what is said here of a deletion is what a refit leads to,
+up to rounding, and what a shard says itself is worked out in the same way: *at its optimum*, as of
 every linear model here, though scikit-learn's solver may have stopped a little before.
 """
 

@@ -3,9 +3,10 @@ r"""Tables as numbers in which every score of a plain pipeline is linear, whatev
 Filling gaps, scaling and one-hot encoding turn a column into :math:`a x + b` where there is a value
 and into :math:`a m + b` where there is none. So a linear score behind them is linear in the *cells*
 of a row: its numbers (0 where missing), whether each is missing, and one column for every text. An
-intercept absorbs ``b``; which slope ``a`` and fill ``m`` depends on the rows the pipeline was fitted
-on. Here they are worked out for a table without each of many sets of rows at once, as scikit-learn
-would on the rows left: from sums less those of the rows that go, and from sorted columns.
+intercept absorbs ``b``; which slope ``a`` and fill ``m`` there are depends on the rows the pipeline
+was fitted on. Here they are worked out for a table without each of many sets of rows at once, as
+scikit-learn would on the rows left: from sums less those of the rows that go, and from sorted
+columns.
 """
 
 from __future__ import annotations
@@ -193,11 +194,11 @@ class Columns:
 
     def smallest(self, place: Array) -> Array:
         """The number in this place of those left, from 0, (sets, k)."""
-        place = place.astype(np.intp)
+        at: Positions = place.astype(np.intp)
         for k in range(self._ranks.shape[1]):  # every one that is gone before it moves it on
-            place = place + (self._ranks[:, k] <= place)
-        place = np.clip(place, 0, len(self._sorted) - 1)
-        found: Array = np.take_along_axis(self._sorted, place, axis=0)
+            at = at + (self._ranks[:, k] <= at)
+        at = np.clip(at, 0, len(self._sorted) - 1)
+        found: Array = np.take_along_axis(self._sorted, at, axis=0)
         return found
 
 
