@@ -41,7 +41,7 @@ class _ForgettingForest(BaseEstimator, ABC):
     def __init__(
         self,
         n_estimators: int = 500,
-        trees_per_row: int = 8,
+        trees_per_row: int = 20,
         max_features: Any = "sqrt",
         min_samples_leaf: int = 1,
         random_state: int = 0,
@@ -458,7 +458,7 @@ class ForgettingForestClassifier(ClassifierMixin, _ForgettingForest):
     ----------
     n_estimators : int, default=500
         The number of trees.
-    trees_per_row : int, default=8
+    trees_per_row : int, default=20
         In how many trees each row is. Fewer give a stronger guarantee and smaller trees.
     max_features : "sqrt", int, float or None, default="sqrt"
         How many features compete for a split: a number, a share, or all (None).
@@ -569,7 +569,7 @@ class ForgettingForestRegressor(RegressorMixin, _ForgettingForest):
     low, high : float
         What labels, and so predictions, lie between. A label outside is refused.
     n_estimators : int, default=500
-    trees_per_row : int, default=8
+    trees_per_row : int, default=20
     max_features : "sqrt", int, float or None, default="sqrt"
     min_samples_leaf : int, default=1
     random_state : int, default=0
@@ -603,7 +603,7 @@ class ForgettingForestRegressor(RegressorMixin, _ForgettingForest):
         low: float | None = None,
         high: float | None = None,
         n_estimators: int = 500,
-        trees_per_row: int = 8,
+        trees_per_row: int = 20,
         max_features: Any = "sqrt",
         min_samples_leaf: int = 1,
         random_state: int = 0,
