@@ -38,10 +38,11 @@ def table(rng, n=60):
             "whole": rng.integers(0, 4, n).astype(float),
             "far": 2e3 + 5 * rng.normal(size=n),
             "gaps": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n)),
-            "word": rng.choice(["a", "b", "c", "rare"], n, p=[0.4, 0.35, 0.2, 0.05]),
+            "word": rng.choice(["a", "b", "c", "rare", None], n, p=[0.4, 0.3, 0.15, 0.05, 0.1]),
         },
         index=[f"P{i}" for i in rng.permutation(n)],
     )
+    X["word"] = X["word"].where(X["word"].notna(), np.nan)
     z = 0.8 * (X["whole"] - 1.5) + 0.1 * (X["far"] - 2e3) + (X["word"] == "a")
     return X, z.to_numpy() + rng.normal(size=n)
 
@@ -49,9 +50,9 @@ def table(rng, n=60):
 def pipeline(last, scaler, strategy):
     fill = SimpleImputer(strategy=strategy)
     numbers = make_pipeline(fill, scaler) if scaler is not None else fill
-    front = make_column_transformer(
-        (numbers, NUMBERS), (OneHotEncoder(handle_unknown="ignore", sparse_output=False), ["word"])
-    )
+    encode = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    words = make_pipeline(SimpleImputer(strategy="constant", fill_value="none"), encode)
+    front = make_column_transformer((numbers, NUMBERS), (words, ["word"]))
     return make_pipeline(front, last)
 
 
@@ -121,6 +122,18 @@ def test_effects_are_what_scikit_learns_own_refits_lead_to(
     for name in ("mean", "part", "shared"):
         assert np.allclose(getattr(quick, name), getattr(slow, name), atol=1e-8)
     assert np.array_equal(quick.done, slow.done)
+
+
+def test_gaps_and_words_nobody_knows_are_scored_as_by_the_fits(rng):
+    X, labels = table(rng)
+    X["word"] = X["word"].fillna("a")
+    estimator, y = sharded(LOGISTIC, pipeline(LOGISTIC, StandardScaler(), "median"), 3, labels)
+    fitted = estimator.fit(X, y)
+    model = hf.erasable(fitted, X, y)
+    assert model.core.linear is not None
+    for asked in (X.assign(word=np.nan), X.assign(word="z", gaps=np.nan), X.assign(far=np.nan)):
+        p = fitted.predict_proba(asked)[:, 1]
+        assert np.allclose(model.scores(asked), np.log(p) - np.log1p(-p), atol=1e-6)
 
 
 @pytest.mark.parametrize("last", [LinearRegression(), Ridge(1e-3), Ridge(1.0, fit_intercept=False)])
@@ -200,7 +213,7 @@ def test_points_that_cannot_be_scored_are_refused_by_scikit_learn(rng):
     X, labels = table(rng)
     y = (labels > 0).astype(int)
     front = make_column_transformer((StandardScaler(), ["far"]), (OneHotEncoder(), ["word"]))
-    X["word"] = np.where(X["word"] == "rare", "a", X["word"])
+    X["word"] = X["word"].where(X["word"].isin(["b", "c"]), "a")
     fitted = hf.ShardedClassifier(make_pipeline(front, LOGISTIC), 2).fit(X, y)
     model = hf.erasable(fitted, X, y)
     assert model.core.linear is not None

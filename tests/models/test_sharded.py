@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -206,6 +209,36 @@ def test_a_certificate_is_about_deletions_and_a_change_can_do_more():
     score = np.log(before / (1 - before)) - np.log(after / (1 - after))
     assert score > alone > 0
     assert before - after <= fitted.largest_fall(point, 1)[0]
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        GaussianNB(),
+        DecisionTreeClassifier(max_depth=3),
+        LogisticRegression(),
+        KNeighborsClassifier(3),
+        RandomForestClassifier(5),
+        make_pipeline(SimpleImputer(), StandardScaler(), GaussianNB()),
+        HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2),
+        make_pipeline(ColumnTransformer([("some", StandardScaler(), ["x1"])]), GaussianNB()),
+    ],
+    ids=lambda inside: type(inside).__name__,
+)
+def test_checks_left_out_change_nothing(rng, inside):
+    X, y = table(rng)
+    fitted = hf.ShardedClassifier(inside, 3).fit(X, y)
+    whole = X.astype({"x2": int})
+    for asked in (X, X.iloc[:1], whole):
+        told = [fit.predict_proba(asked)[:, 1] for fit in fitted.estimators_]
+        assert np.array_equal(fitted.parts(asked), np.column_stack(told))
+    if isinstance(inside, GaussianNB | LogisticRegression | DecisionTreeClassifier):
+        for wrong in (X[["x1", "x0", "x2"]], X.rename(columns={"x0": "z"})):
+            with pytest.raises(ValueError, match="names"):
+                fitted.parts(wrong)
+        for value in (np.inf, 1e300) if isinstance(inside, DecisionTreeClassifier) else (np.nan,):
+            with pytest.raises(ValueError, match=r"NaN|infinity|too large"):
+                fitted.parts(X.assign(x1=value))
 
 
 # certificates ---------------------------------------------------------------------------------

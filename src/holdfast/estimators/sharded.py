@@ -41,6 +41,7 @@ from holdfast.errors import HoldfastError
 from holdfast.estimators.keyed import key_states, keys_of
 from holdfast.estimators.largest_fall import largest_fall
 from holdfast.estimators.steady import steadied
+from holdfast.estimators.unchecked import unchecked
 
 #: what an empty shard of a classifier answers
 _NOBODY = 0.5
@@ -214,8 +215,9 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
         self._check_fitted()
         chosen = range(self.n_parts_) if some is None else [int(t) for t in some]
         out = np.empty((_num_samples(X), len(chosen)))
-        for place, shard in enumerate(chosen):
-            out[:, place] = self.part_says(self.estimators_[shard], X)
+        with unchecked([self.estimators_[shard] for shard in chosen], X) as (fits, table):
+            for place, fit in enumerate(fits):
+                out[:, place] = self.part_says(fit, table)
         return out
 
     def largest_fall(self, X: Any, k: int = 1, up: bool = True) -> Array:

@@ -63,18 +63,19 @@ class Layout:
     ----------
     numbers : sequence of (columns, steps)
         Columns of numbers, and what is done to them one after another.
-    texts : sequence of (column, words, ignore)
-        Columns of text, the words that are known, and whether others are ignored.
+    texts : sequence of (column, words, ignore, fill)
+        Columns of text, the words that are known, whether others are ignored, and what a missing
+        one is taken for.
     """
 
     numbers: Sequence[tuple[list[Any], tuple[Any, ...]]]
-    texts: Sequence[tuple[Any, list[str], bool]]
+    texts: Sequence[tuple[Any, list[str], bool, str | None]]
 
     @classmethod
     def of(cls, transformers: Sequence[Any], columns: list[Any]) -> Layout | None:
         """The layout of fitted clones of one transformer; ``None`` where it is not plain."""
         numbers: list[tuple[list[Any], tuple[Any, ...]]] = []
-        words: dict[Any, tuple[set[str], bool]] = {}
+        words: dict[Any, tuple[set[str], bool, str | None]] = {}
         for transformer in transformers:
             found = fast_features(transformer, columns) if transformer is not None else None
             if transformer is not None and found is None:
@@ -87,10 +88,9 @@ class Layout:
             for part in (p for p in parts if isinstance(p, Texts)):
                 if not part.can_refit:
                     return None
-                for name, known in zip(part.columns, part.known, strict=True):
-                    so_far = words.setdefault(name, (set(), part.ignore))[0]
-                    so_far.update(known)
-        texts = [(name, sorted(known), ignore) for name, (known, ignore) in words.items()]
+                for name, known, fill in zip(part.columns, part.known, part.fills, strict=True):
+                    words.setdefault(name, (set(), part.ignore, fill))[0].update(known)
+        texts = [(name, sorted(known), *more) for name, (known, *more) in words.items()]
         return cls(numbers, texts)
 
     def cells(self, table: Any) -> Cells | None:
@@ -99,9 +99,10 @@ class Layout:
         if any(v is None for v in values):
             return None
         texts = []
-        for name, words, ignore in self.texts:
-            codes = pd.Index(words).get_indexer(pd.Index(table[name]))
-            if (codes < 0).any() and (not ignore or table[name].isna().any()):
+        for name, words, ignore, fill in self.texts:
+            held = [fill if _is_gap(cell) else cell for cell in table[name].tolist()]
+            codes = pd.Index(words, dtype=object).get_indexer(pd.Index(held, dtype=object))
+            if (codes < 0).any() and not ignore:
                 return None
             texts.append(codes[:, None] == np.arange(len(words)))
         return Cells(_beside(values, len(table)), _beside(texts, len(table)))
@@ -126,8 +127,8 @@ class Layout:
             start += len(columns)
         none = np.zeros((len(sets), 0))
         left = cells.texts.sum(axis=0) - gone_of(sets, len(cells.values)) @ cells.texts
-        widths = [len(words) for _, words, _ in self.texts]
-        strict = np.repeat([not ignore for *_, ignore in self.texts], widths).astype(bool)
+        widths = [len(words) for _, words, *_ in self.texts]
+        strict = np.repeat([not ignore for _, _, ignore, _ in self.texts], widths).astype(bool)
         return Fitted(
             np.hstack([none, *fills]), np.hstack([none, *slopes]), (left > 0.5) | ~strict, centred
         )
@@ -200,6 +201,10 @@ class Columns:
         at = np.clip(at, 0, len(self._sorted) - 1)
         found: Array = np.take_along_axis(self._sorted, at, axis=0)
         return found
+
+
+def _is_gap(cell: Any) -> bool:
+    return cell is pd.NA or (isinstance(cell, float) and cell != cell)
 
 
 def _is_plain(steps: Sequence[Any]) -> bool:
