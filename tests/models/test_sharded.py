@@ -236,7 +236,7 @@ def test_checks_left_out_change_nothing(rng, inside):
         for wrong in (X[["x1", "x0", "x2"]], X.rename(columns={"x0": "z"})):
             with pytest.raises(ValueError, match="names"):
                 fitted.parts(wrong)
-        for value in (np.inf, 1e300) if isinstance(inside, DecisionTreeClassifier) else (np.nan,):
+        for value in (np.inf,) if isinstance(inside, DecisionTreeClassifier) else (np.nan, np.inf):
             with pytest.raises(ValueError, match=r"NaN|infinity|too large"):
                 fitted.parts(X.assign(x1=value))
 
@@ -519,9 +519,7 @@ def test_weights_reach_the_end_of_a_pipeline(rng):
     fitted = hf.ShardedClassifier(inside, 3).fit(X, y, sample_weight=weights)
     model = hf.erasable(fitted, X, y, sample_weight=weights)
     drop = model.scores(X) - model.without([3]).scores(X)
-    assert np.array_equal(model.deletions(X).effect([3]), drop)
-    from sklearn.neighbors import KNeighborsClassifier
-
+    assert np.allclose(model.deletions(X).effect([3]), drop, atol=1e-9)  # by algebra
     with pytest.raises(HoldfastError, match="takes no sample weights"):
         hf.ShardedClassifier(KNeighborsClassifier(), 3).fit(X, y, sample_weight=weights)
 
