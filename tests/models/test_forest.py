@@ -5,6 +5,7 @@ import pickle
 import struct
 import subprocess
 import sys
+import uuid
 import zipfile
 
 import numpy as np
@@ -429,3 +430,45 @@ def test_bad_deletions(rng):
     full.set_params(min_samples_leaf=3)
     with pytest.raises(hf.HoldfastError, match="min_samples_leaf was 1 .* is 3 now: fit it again"):
         full.without([0])
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_changed_rows_stay_within_the_plain_bound(seed, k):
+    """Whatever becomes of k rows, keys kept: only their trees can say something else."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(50, 3)), index=[f"P{i}" for i in range(50)])
+    X.columns = list("abc")
+    y = (X["a"] + rng.normal(size=50) > 0).astype(int).to_numpy()
+    trees = hf.ForgettingForestClassifier(n_estimators=20, trees_per_row=3)
+    before = trees.fit(X, y).predict_proba(X)[:, 1]
+    up, down = (trees.largest_fall(X, k, up=good) for good in (True, False))
+    rows = rng.choice(50, k, replace=False)
+    other, labels = X.copy(), np.array(y)
+    other.iloc[rows] = 10 * rng.normal(size=(k, 3))
+    labels[rows] = rng.integers(0, 2, k)
+    after = trees.fit(other, labels).predict_proba(X)[:, 1]
+    assert np.all(before - after <= up + 1e-12)
+    assert np.all(after - before <= down + 1e-12)
+
+
+@pytest.mark.parametrize("kind", ["uuid", "zoned"])
+def test_keys_that_are_written_as_text(rng, kind, tmp_path):
+    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=list("abc"))
+    y = (X["a"] > 0).astype(int)
+    zoned = pd.date_range("2024-03-01", periods=40, freq="h", tz="Europe/Berlin")
+    keys = [uuid.UUID(int=i) for i in range(40)] if kind == "uuid" else list(zoned)
+    trees = forest().fit(X, y, groups=keys)
+    as_text = [str(k) for k in keys] if kind == "uuid" else list(zoned.tz_convert("UTC"))
+    assert np.array_equal(trees.membership_, forest().fit(X, y, groups=as_text).membership_)
+    assert np.array_equal(
+        trees.membership_, forest().fit(X.set_index(pd.Index(keys)), y).membership_
+    )
+    skops.io.dump(trees, tmp_path / "f.skops")
+    back = skops.io.load(
+        tmp_path / "f.skops", trusted=["holdfast.estimators.forest.ForgettingForestClassifier"]
+    )
+    assert np.array_equal(back.keys_, trees.keys_)
+    rest = np.delete(np.arange(40), [3, 8])
+    fresh = forest().fit(X.iloc[rest], y.iloc[rest], groups=[keys[i] for i in rest])
+    assert np.array_equal(back.without([3, 8]).predict_proba(X), fresh.predict_proba(X))

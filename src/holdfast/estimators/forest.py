@@ -21,6 +21,7 @@ from holdfast.arguments import finite_number, whole_number
 from holdfast.errors import HoldfastError, SingularDeletionError
 from holdfast.estimators import forest_loops
 from holdfast.estimators.keyed import key_states, keys_of, some_of
+from holdfast.estimators.largest_fall import largest_fall
 
 Whole = npt.NDArray[np.int64]
 
@@ -40,7 +41,7 @@ class _ForgettingForest(BaseEstimator, ABC):
     def __init__(
         self,
         n_estimators: int = 500,
-        trees_per_row: int = 8,
+        trees_per_row: int = 20,
         max_features: Any = "sqrt",
         min_samples_leaf: int = 1,
         random_state: int = 0,
@@ -350,6 +351,26 @@ class _ForgettingForest(BaseEstimator, ABC):
             beyond[:, place] += above[:, self._trees_of(row)].sum(axis=1)
         return singles if up else -singles, most, beyond
 
+    def largest_fall(self, X: Any, k: int = 1, up: bool = True) -> Array:
+        """By how much the mean can fall at most if ``k`` people's rows are deleted, *or changed*.
+
+        Whoever they are and whatever their features and labels become, as long as their keys stay:
+        then ``k`` times ``trees_per_row`` trees may say anything, and no other.
+
+        Parameters
+        ----------
+        X : table of shape (q, d)
+        k : int
+        up : bool
+            Whether a larger mean is better; if not, by how much it can rise.
+
+        Returns
+        -------
+        ndarray of shape (q,)
+        """
+        whole_number("k", k)
+        return largest_fall(self.parts(X), k * self.trees_per_row, self.part_range_, up)
+
     def _trees_of(self, row: int) -> Any:
         """The trees of a row, or of all rows of its person."""
         mine = np.flatnonzero(self.keys_ == self.keys_[row]) if self.grouped_ else [row]
@@ -437,7 +458,7 @@ class ForgettingForestClassifier(ClassifierMixin, _ForgettingForest):
     ----------
     n_estimators : int, default=500
         The number of trees.
-    trees_per_row : int, default=8
+    trees_per_row : int, default=20
         In how many trees each row is. Fewer give a stronger guarantee and smaller trees.
     max_features : "sqrt", int, float or None, default="sqrt"
         How many features compete for a split: a number, a share, or all (None).
@@ -548,7 +569,7 @@ class ForgettingForestRegressor(RegressorMixin, _ForgettingForest):
     low, high : float
         What labels, and so predictions, lie between. A label outside is refused.
     n_estimators : int, default=500
-    trees_per_row : int, default=8
+    trees_per_row : int, default=20
     max_features : "sqrt", int, float or None, default="sqrt"
     min_samples_leaf : int, default=1
     random_state : int, default=0
@@ -582,7 +603,7 @@ class ForgettingForestRegressor(RegressorMixin, _ForgettingForest):
         low: float | None = None,
         high: float | None = None,
         n_estimators: int = 500,
-        trees_per_row: int = 8,
+        trees_per_row: int = 20,
         max_features: Any = "sqrt",
         min_samples_leaf: int = 1,
         random_state: int = 0,

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from numbers import Integral, Real
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +72,9 @@ def plain(keys: Keys) -> Keys:
     if keys.dtype.kind in "iu":
         return keys.astype(np.int64) if keys.dtype != np.uint64 else keys
     kinds = {type(key) for key in keys} if keys.dtype.kind in "OTU" else set()
+    if any(issubclass(kind, UUID | datetime.datetime) for kind in kinds):
+        keys = _one_dimension([_written(key) for key in keys])
+        kinds = {type(key) for key in keys}
     if kinds and kinds <= {str, np.str_}:
         if any(key.endswith("\0") for key in keys):  # numpy's fixed width would drop it
             return keys.astype(object)
@@ -81,6 +85,15 @@ def plain(keys: Keys) -> Keys:
         except OverflowError:
             return keys
     return keys
+
+
+def _written(key: Any) -> Any:
+    """A UUID, or a moment in a time zone, as text: what a saved model can be read back with."""
+    if isinstance(key, UUID):
+        return str(key)
+    if isinstance(key, datetime.datetime) and key.tzinfo is not None and not pd.isna(key):
+        return pd.Timestamp(key).tz_convert("UTC").isoformat()  # the same moment anywhere
+    return key
 
 
 def some_of(keys: Keys, kept: Any) -> Keys:
@@ -121,6 +134,8 @@ def _text(key: Any) -> str:
         return f"b{bool(key)}"
     if isinstance(key, Integral | Real):
         return f"t{as_text(key)}"
+    if isinstance(key, UUID):
+        return f"t{key}"
     if isinstance(key, np.datetime64 | datetime.datetime):
         return f"d{pd.Timestamp(key).isoformat()}"
     if isinstance(key, datetime.date):
@@ -131,6 +146,6 @@ def _text(key: Any) -> str:
         words = [_text(part) for part in key]
         return "(" + "".join(f"{len(word)}:{word}" for word in words) + ")"
     raise HoldfastError(
-        f"a key must be a number, text, a date or a tuple of these, got {key!r} "
+        f"a key must be a number, text, a date, a UUID or a tuple of these, got {key!r} "
         f"({type(key).__name__})"
     )

@@ -39,7 +39,9 @@ from holdfast.algebra.threads import one_thread
 from holdfast.arguments import finite_number, whole_number
 from holdfast.errors import HoldfastError
 from holdfast.estimators.keyed import key_states, keys_of
+from holdfast.estimators.largest_fall import largest_fall
 from holdfast.estimators.steady import steadied
+from holdfast.estimators.unchecked import unchecked
 
 #: what an empty shard of a classifier answers
 _NOBODY = 0.5
@@ -213,9 +215,40 @@ class _Sharded(MetaEstimatorMixin, BaseEstimator, ABC):
         self._check_fitted()
         chosen = range(self.n_parts_) if some is None else [int(t) for t in some]
         out = np.empty((_num_samples(X), len(chosen)))
-        for place, shard in enumerate(chosen):
-            out[:, place] = self.part_says(self.estimators_[shard], X)
+        with unchecked([self.estimators_[shard] for shard in chosen], X) as (fits, table):
+            for place, fit in enumerate(fits):
+                out[:, place] = self.part_says(fit, table)
         return out
+
+    def largest_fall(self, X: Any, k: int = 1, up: bool = True) -> Array:
+        """By how much the mean can fall at most if ``k`` people's rows are deleted, *or changed*.
+
+        Whoever they are and whatever their features, labels and weights become, as long as their
+        keys stay: ``k`` shards may then say anything. Somebody who gets another key leaves one
+        shard for another and counts twice.
+
+        Parameters
+        ----------
+        X : table of shape (q, d)
+        k : int
+        up : bool
+            Whether a larger mean is better; if not, by how much it can rise.
+
+        Returns
+        -------
+        ndarray of shape (q,)
+
+        Examples
+        --------
+        >>> import holdfast as hf
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+        >>> fitted = hf.ShardedClassifier(GaussianNB(), shards=10).fit(X, y)
+        >>> bool((fitted.largest_fall(X, 2) <= 0.2).all())
+        True
+        """
+        return largest_fall(self.parts(self._table(X)), k, self.part_range_, up)
 
     def part_says(self, fit: Any, X: Any) -> Array:
         """What one shard's fit says of every row, (q,)."""

@@ -164,6 +164,10 @@ class Core(Protocol):
         """The scores of the training rows, where they are known without scoring them."""
         return None
 
+    def resemble(self, other: Any) -> None:
+        """Take over what the core of another fit found out, of which this one's is a refit."""
+        return
+
     def polished(self) -> Any:
         """A copy of the estimator at the optimum, where a refit is to start; ``None``: anywhere."""
         return None

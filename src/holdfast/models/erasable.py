@@ -217,6 +217,8 @@ class ErasableModel:
                 if family is None or not family.raw
                 else family.make(fitted, Training(queries, self.y, weights, self.rows, sign))
             )
+            if like is not None and type(like.core) is type(self.core):
+                self.core.resemble(like.core)
             self.core.scores(take(self.queries(self.X, "X"), slice(0, 2)))
             return
         bare = copy.copy(final)

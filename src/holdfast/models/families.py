@@ -55,6 +55,11 @@ def smooth_core(estimator: Any, data: Training) -> Core:
     return SmoothLinearCore(Reading.of(estimator), data)
 
 
+def sharded_core(estimator: Any, data: Training) -> Core:
+    """A mean of shards, each by the algebra of its own family where that is exact."""
+    return PartsCore(estimator, data, core_maker)
+
+
 #: the families we bring; :func:`holdfast.register` adds others
 FAMILIES: list[Family] = [
     Family(
@@ -69,7 +74,7 @@ FAMILIES: list[Family] = [
     Family((TorchClassifier, TorchRegressor), torch_core),
     Family((PrivateNetworkClassifier, PrivateNetworkRegressor), PrivateNetworkCore),
     Family((WideReLURegressor,), WideCore),
-    Family((ShardedClassifier, ShardedRegressor), PartsCore, raw=True),
+    Family((ShardedClassifier, ShardedRegressor), sharded_core, raw=True),
     Family((ForgettingForestClassifier, ForgettingForestRegressor), PartsCore, raw=True),
 ]
 

@@ -89,12 +89,15 @@ class FastFeatures:
         return FastFeatures(parts)
 
 
-def fast_features(transformer: Any) -> FastFeatures | None:
-    """The features of a frame by plain arithmetic; ``None`` where a transformer is not known."""
+def fast_features(transformer: Any, columns: list[Any] | None = None) -> FastFeatures | None:
+    """The features of a frame by plain arithmetic; ``None`` where a transformer is not known.
+
+    ``columns``: what the table's are called, where the transformer was not told.
+    """
     steps = _steps(transformer)
     if len(steps) == 1 and isinstance(steps[0], ColumnTransformer):
         return _side_by_side(steps[0])
-    names = getattr(steps[0], "feature_names_in_", None) if steps else None
+    names = getattr(steps[0], "feature_names_in_", columns) if steps else None
     part = None if names is None else _part(steps, list(names))
     return None if part is None else FastFeatures([part])
 

@@ -28,6 +28,7 @@ from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import DataMismatchError, SingularDeletionError
 from holdfast.models.core import Capabilities, Core, Training
 from holdfast.models.drift import spread_of, warning_of
+from holdfast.models.losses import Squared
 
 #: estimators that choose a penalty from the data
 CHOOSING = (BayesianRidge, RidgeCV, RidgeClassifierCV)
@@ -94,6 +95,20 @@ class LinearCore(LinearScores, Core):
         self._fitted, self._raw_residuals = phi @ self.theta, y - phi @ self.theta
         self._spread = spread_of(self._fitted, y)
         self.drift = float("nan")
+
+    #: the loss, as linear scores under other losses have it
+    kind = Squared()
+
+    @property
+    def labels(self) -> Array:
+        """Labels as the loss takes them."""
+        return self._y
+
+    def posed_without(self, rows: Positions) -> tuple[Array, Array]:
+        """Weights and penalties of the problem without some rows."""
+        weights = self._weights.copy()
+        weights[rows] = 0.0
+        return weights, self.penalty
 
     def _posed(self, X: Array, y: Array, weights: Array) -> tuple[Array, Array]:
         """The rows of the problem, and where they should lead."""

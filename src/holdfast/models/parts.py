@@ -36,6 +36,7 @@ from holdfast.algebra.threads import cores, one_thread
 from holdfast.algebra.units import Units
 from holdfast.errors import DataMismatchError, HoldfastError, UnsupportedModelError
 from holdfast.models.core import Capabilities, Training
+from holdfast.models.linear_shards import ROUNDING, LinearShards, Maker
 from holdfast.models.refit import CLIP, RefitCore
 
 #: numbers remembered of what parts say without some rows
@@ -79,7 +80,7 @@ class Falls:
 class PartsCore(RefitCore):
     """The mean of shards, or of trees: exact by refitting the few parts that had a row."""
 
-    def __init__(self, estimator: Any, data: Training):
+    def __init__(self, estimator: Any, data: Training, core_of: Maker | None = None):
         super().__init__(estimator, data.rows, data.sign)
         piped = isinstance(estimator, Pipeline) and len(estimator.steps) > 1
         self._front = estimator[:-1] if piped else None
@@ -102,6 +103,7 @@ class PartsCore(RefitCore):
         self._refits: OrderedDict[tuple[int, ...], Any] = OrderedDict()
         #: whether a part can be fitted again by itself, and every row is in one
         self._by_part = hasattr(self.mean, "part_without")
+        self._core_of = core_of if self._by_part and self._front is None else None
 
     @property
     def can(self) -> Capabilities:
@@ -114,13 +116,29 @@ class PartsCore(RefitCore):
             solves=True,
             certificate="parts",
             form="parts",
+            rounding=ROUNDING if self.linear is not None else 1e-11,
         )
+
+    @cached_property
+    def linear(self) -> LinearShards | None:
+        """The shards by their own algebra; ``None`` where they are fitted again instead."""
+        if self._core_of is None:
+            return None
+        return LinearShards.of(self.mean, self._data, self._core_of)
+
+    def resemble(self, other: Any) -> None:
+        known = other.linear
+        self.linear = None if known is None else known.after(self.mean, self._data)
+        self.drift = other.drift
 
     def quick(self, units: Units) -> bool:
         """Whether what every unit does alone is known in next to no time.
 
-        Of a forest, where one unit is what it deletes as one: a row, or a person by its keys.
+        Of shards with an algebra of their own. Of a forest, where one unit is what it deletes as
+        one: a row, or a person by its keys.
         """
+        if self.linear is not None:
+            return True
         if not hasattr(self.mean, "single_falls") or self._front is not None:
             return False
         if not self.mean.grouped_:
@@ -134,6 +152,12 @@ class PartsCore(RefitCore):
 
     def outputs(self, X: Any, some: Any = None, of: Any = None) -> Array:
         """What every part says of every row, good outcome up, (q, parts)."""
+        if self.linear is not None and of is None:
+            found = self.linear.outputs(X, some)
+            if found is not None:
+                return self._up(found)
+            self.mean.parts(X)  # says what is wrong with the table
+            raise HoldfastError("some of these rows cannot be read as numbers and texts")
         mean = self.mean if of is None else of
         return self._up(mean.parts(X if self._front is None else self._front.transform(X), some))
 
@@ -208,6 +232,9 @@ class PartsCore(RefitCore):
 
     def _says_without(self, rows: Positions, touched: Any, X: Any) -> Array:
         """The same for rows that go together, fitted again unless that was done lately."""
+        if self.linear is not None:
+            said = self._by_algebra(rows, int(touched[0]), X)
+            return self._up(said)[:, None]
         key = tuple(rows.tolist())
         fresh = self._refits.get(key)
         if fresh is None:
@@ -218,6 +245,17 @@ class PartsCore(RefitCore):
             return self.outputs(X, touched, fresh)
         said = self.mean.part_says(fresh, X if self._front is None else self._front.transform(X))
         return self._up(said)[:, None]
+
+    def _by_algebra(self, rows: Positions, shard: int, X: Any) -> Array:
+        """What a shard with an algebra of its own says without some of its rows, (q,)."""
+        assert self.linear is not None
+        matrix = self.linear.matrix(X)
+        if matrix is not None:
+            said = self.linear.without(matrix, shard, [rows])[0]
+            if not np.isnan(said).any():
+                return said
+        left = np.setdiff1d(np.flatnonzero(self.membership[:, 0] == shard), rows)
+        return self.linear.refitted(self._fitted_without(rows), left, X)
 
     def _fitted_without(self, rows: Positions) -> Any:
         """The one part that all of some rows are in, fitted without them; or all parts."""
@@ -255,6 +293,8 @@ class PartsCore(RefitCore):
         ``quick``: the parts know it themselves. ``until``: by :func:`time.monotonic`; units that
         are not done by then are left out.
         """
+        if quick and self.linear is not None:
+            return self._linear_falls(X, units, until, tell)
         if quick:
             first = [int(rows[0]) for rows in units]
             mean, most, shared = self.mean.single_falls(X, first, up=not self._flip)
@@ -289,6 +329,49 @@ class PartsCore(RefitCore):
                 tell(len(done), len(units))
         count = len(done)
         return Falls(falls[:, :count], most, shared[:, :count], np.array(done, dtype=np.intp))
+
+    def _linear_falls(
+        self,
+        X: Any,
+        units: Sequence[Positions],
+        until: float,
+        tell: Callable[[int, int], None],
+    ) -> Falls:
+        """The same by the shards' own algebra, all units of a shard at once."""
+        assert self.linear is not None
+        base, matrix = self.known_outputs(X), self.linear.matrix(X)
+        parts = base.shape[1]
+        falls, most = np.zeros((len(base), len(units))), np.zeros(base.shape)
+        alone = self._alone_in(units)
+        shared = falls if alone else np.zeros_like(falls)
+        here: list[list[tuple[int, Positions]]] = [[] for _ in range(parts)]
+        last = np.zeros(len(units), dtype=np.intp)
+        for u, rows in enumerate(units):
+            for group in self._apart(rows):
+                last[u] = self.membership[group[0], 0]
+                here[last[u]].append((u, group))
+        finished = parts
+        for t, mine in enumerate(here):
+            if time.monotonic() > until:
+                finished = t
+                break
+            if not mine:
+                continue
+            said = np.full((len(mine), len(base)), np.nan)
+            if matrix is not None:
+                said = self.linear.without(matrix, t, [rows for _, rows in mine])
+            for place in np.flatnonzero(np.isnan(said).any(axis=1)).tolist():
+                said[place] = self._by_algebra(mine[place][1], t, X)
+            fall = base[:, [t]] - self._up(said).T
+            which = [u for u, _ in mine]
+            falls[:, which] += fall / parts
+            most[:, t] = fall.max(axis=1, initial=0.0)
+            if not alone:
+                half = np.maximum(fall, (base[:, [t]] - self.low) / 2)
+                shared[:, which] += half / parts
+            tell(int((last <= t).sum()), len(units))
+        done = np.flatnonzero(last < finished)
+        return Falls(falls[:, done], most, shared[:, done], done)
 
     def _alone_in(self, units: Sequence[Positions]) -> bool:
         """Whether every unit is in one part."""
@@ -339,7 +422,10 @@ class PartsCore(RefitCore):
                     f"something else (by up to {off:.2g}): X, y and the weights are not those of "
                     "the fit, in its order, or the estimator draws without a seed"
                 )
-        return None
+        if self.linear is None:
+            return None
+        self.drift = self.linear.drift
+        return self.linear.warning
 
     def reweighted(self, omega: Array) -> Reweighted:
         raise UnsupportedModelError(
@@ -366,7 +452,9 @@ class PartsDeletions(Additive):
     def effects(self) -> Array:
         found = np.full((len(self.queries), self.rows.n), np.nan)
         alone = np.delete(np.arange(self.rows.n), self.rows.undeletable())
-        found[:, alone] = self.core.falls(self.queries, [np.array([i]) for i in alone]).mean
+        units = [np.array([i]) for i in alone]
+        quick = self.core.linear is not None
+        found[:, alone] = self.core.falls(self.queries, units, quick).mean
         return found
 
     def _by_formula(self, positions: Positions) -> Array:

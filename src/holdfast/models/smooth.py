@@ -199,6 +199,11 @@ class SmoothLinearCore(LinearScores, Core):
         return weights, penalty, linear
 
     @property
+    def kind(self) -> Loss:
+        """The loss, before it is adapted to any errors."""
+        return self._kind
+
+    @property
     def labels(self) -> Array:
         """Labels as the loss takes them."""
         return self._y

@@ -13,6 +13,9 @@ a knapsack of items of size one and two (:func:`two_sizes`). Where units are in 
 a second bound: whatever part a unit shares with others that go, charge it half of ``b_t`` there;
 then the ``k`` units charged most pay for everything. One deletion is exact.
 
+The sharper bounds are about deletions. A row that is *changed* may do to its parts what no deletion
+does, and only the first bound covers it: ``largest_fall`` of the estimators.
+
 Together: which ``k m`` parts break most recourses is an integer program whose relaxation bounds the
 share that any ``k`` units break.
 """
@@ -50,7 +53,7 @@ def by_parts(asked: Asked, promises: Promises, until: float = math.inf) -> Verdi
     points = asked.model.features(asked.points)
     outputs = core.known_outputs(points)
     means, least = outputs.mean(axis=1), core.mean_at(promises.target)
-    slack = ROUNDING * (np.abs(means) + abs(least) + 1.0)
+    slack = max(ROUNDING, asked.model.can.rounding) * (np.abs(means) + abs(least) + 1.0)
     above = np.maximum(outputs - core.low, 0.0) / outputs.shape[1]
     known = alone(asked.model, promises, asked.units, until=until)
     one = np.maximum(known.falls.part, 0.0) / outputs.shape[1] if known.everybody else above
@@ -71,7 +74,7 @@ def by_parts(asked: Asked, promises: Promises, until: float = math.inf) -> Verdi
     found.bound = asked.margins - np.maximum(
         core.scored(means - reached) - core.scored(np.full(len(means), least)), 0.0
     )
-    _attacks(core, points, known, asked, means - least, found)
+    _attacks(core, points, known, asked, means - least + slack, found)
     if len(means) <= MOST:
         found.together = together(one, above, room, touched, asked.budget, found.certified)
     return found
