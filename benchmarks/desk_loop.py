@@ -99,7 +99,8 @@ def _slide(page: Page, name: str, value: float) -> None:
         return
     with page.expect_response(lambda r: "/what-if" in r.url):
         slider.evaluate(
-            "(e, v) => { e.value = v; e.dispatchEvent(new Event('input', {bubbles: true})); }", value
+            "(e, v) => { e.value = v; e.dispatchEvent(new Event('input', {bubbles: true})); }",
+            value,
         )
     page.wait_for_load_state("networkidle")
 

@@ -27,7 +27,13 @@ extensions = [
     "pictures",
 ]
 root_doc = "index"
-exclude_patterns = ["_build", "_ext", "tutorials", "**/sg_execution_times.rst", "sg_execution_times.rst"]
+exclude_patterns = [
+    "_build",
+    "_ext",
+    "tutorials",
+    "**/sg_execution_times.rst",
+    "sg_execution_times.rst",
+]
 nitpicky = True
 linkcheck_timeout = 20  # by hand only: `make links`
 linkcheck_ignore = [r"http://127\.0\.0\.1.*"]

@@ -1,11 +1,18 @@
-"""What the pages of the API leave out: what scikit-learn adds to every estimator."""
+"""What the pages of the API leave out: what pandas and scikit-learn add to every class of theirs."""
 
 from __future__ import annotations
 
+import inspect
+
 
 def _left_out(app, what, name, obj, skip, options):
-    routing = name == "get_metadata_routing" or (name.startswith("set_") and name.endswith("_request"))
-    return True if routing else None
+    routing = name == "get_metadata_routing" or (
+        name.startswith("set_") and name.endswith("_request")
+    )
+    home = (
+        getattr(inspect.unwrap(getattr(obj, "fget", None) or obj), "__module__", None) or "holdfast"
+    )
+    return True if routing or not str(home).startswith("holdfast") else None
 
 
 def setup(app):

@@ -49,9 +49,7 @@ import numpy as np
 room = [0.001, 0.01, 0.05, 0.1, 0.2, 0.5]
 broken = []
 for overshoot in room:
-    further = hf.find_recourse(
-        model, people, target=-140, actionability=rules, overshoot=overshoot
-    )
+    further = hf.find_recourse(model, people, target=-140, actionability=rules, overshoot=overshoot)
     broken.append(hf.search(model, further, target=-140, max_deletions=3).rerun())
 
 # %%
