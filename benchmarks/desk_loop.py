@@ -1,6 +1,6 @@
 """A short loop of the desk for the first page: what if, as the sliders move; light and dark.
 
-python benchmarks/desk_loop.py   (needs Chromium: CHROMIUM=/usr/bin/chromium by default; the extra web)
+python benchmarks/desk_loop.py   (needs the extra web, and Chromium: CHROMIUM=/usr/bin/chromium)
 
 ``holdfast serve --demo`` is started in a folder of its own and asked the way a person would, one
 screenshot for every position of a slider.

@@ -23,8 +23,8 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
     "api",
+    "as_on_github",
     "command_line",
-    "pictures",
 ]
 root_doc = "index"
 exclude_patterns = [
@@ -44,7 +44,7 @@ myst_heading_anchors = 4
 myst_links_external_new_tab = False
 
 # -- the API --------------------------------------------------------------------------------------
-autosummary_generate = True
+autosummary_generate = True  # a page for every name, in reference/api
 templates_path = ["_templates"]
 autodoc_typehints = "none"  # types stand in the docstrings, in words
 numpydoc_show_class_members = False

@@ -1,4 +1,4 @@
-"""What the pages of the API leave out: what pandas and scikit-learn add to every class of theirs."""
+"""What the pages of the API leave out: what pandas and scikit-learn add to every class."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ print(model)
 # inferred, and shown: read it before you use it.
 
 rules = hf.Actionability.infer(past, savings={"direction": "up", "step": 100})
-print(rules.describe())
+rules.describe()
 
 # %%
 given = hf.find_recourse(model, applicants, target=0.0, actionability=rules)

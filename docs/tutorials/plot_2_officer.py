@@ -9,6 +9,8 @@ Every step here is a command of the command line. This page runs them in a folde
 takes what you would type after ``holdfast``.
 """
 
+# sphinx_gallery_thumbnail_path = "pictures/report-light.png"
+
 # %%
 import contextlib
 import shlex

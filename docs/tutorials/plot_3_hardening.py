@@ -44,8 +44,6 @@ print(f"three erasures break {plan.rerun()[3]:.0%} of {int(given.valid.sum())} p
 #
 # The same search on promises made with more room.
 
-import numpy as np
-
 room = [0.001, 0.01, 0.05, 0.1, 0.2, 0.5]
 broken = []
 for overshoot in room:

@@ -11,6 +11,8 @@ because a deletion may let a feature in or out; so the family says ``refit="chea
 and refits confirm.
 """
 
+# sphinx_gallery_thumbnail_path = "reproduction/notions.png"
+
 # %%
 # What a family says
 # ------------------

@@ -70,8 +70,8 @@ class Capabilities:
     draws : bool
         Whether a refit with nobody erased but another seed is another model.
     form : {"linear", "smooth", "kernel", "network", "parts"} or None
-        Whose closed form :meth:`holdfast.ErasableModel.form` gives to those who need more than the triple:
-        least squares, a linear score under a smooth loss, a kernel expansion, a differentiable
+        Whose closed form :meth:`holdfast.ErasableModel.form` gives to those who need more than
+        the triple: least squares, a linear score under a smooth loss, a kernel expansion, a differentiable
         network, or a mean of parts.
     linear : bool
         Whether the score is linear in the features.
