@@ -10,8 +10,8 @@ PAGE = Path("reference", "command-line.md")
 HEAD = """# Command line
 
 Every command and option, as `holdfast COMMAND --help` has them. Options that several commands
-share mean the same everywhere. A settings file (`holdfast audit --init` writes one) has the same names with
-underscores.
+share mean the same everywhere. A settings file (`holdfast audit --init` writes one) has the same
+names with underscores.
 """
 
 

@@ -26,7 +26,8 @@ loans = pd.DataFrame(
     },
     index=[f"C-{i:04d}" for i in range(n)],
 )
-merit = loans["income"] / 1000 + loans["savings"] / 2000 + 1.5 * (loans["job"] == "full")
+full = loans["job"] == "full"
+merit = loans["income"] / 1000 + loans["savings"] / 2000 + 1.5 * full
 repaid = np.where(merit + rng.normal(0, 1, n) > merit.median(), "yes", "no")
 loans.head()
 
@@ -45,9 +46,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import holdfast as hf
 
 past, applicants = loans[:450], loans[450:]
-encode = make_column_transformer(
-    (OneHotEncoder(), ["job"]), remainder=StandardScaler(), verbose_feature_names_out=False
-)
+encode = make_column_transformer((OneHotEncoder(), ["job"]), remainder=StandardScaler())
 fitted = make_pipeline(encode, LogisticRegression()).fit(past, repaid[:450])
 model = hf.erasable(fitted, past, repaid[:450], favourable="yes")
 print(model)

@@ -11,8 +11,6 @@ because a deletion may let a feature in or out; so the family says ``refit="chea
 and refits confirm.
 """
 
-# sphinx_gallery_thumbnail_path = "reproduction/notions.png"
-
 # %%
 # What a family says
 # ------------------
@@ -67,6 +65,7 @@ class PositiveCore(Core):
 
 
 hf.register("family", Family((Positive,), PositiveCore))
+# sphinx_gallery_thumbnail_path = "reproduction/notions.png"
 
 # %%
 # It forgets

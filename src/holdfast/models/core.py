@@ -71,8 +71,8 @@ class Capabilities:
         Whether a refit with nobody erased but another seed is another model.
     form : {"linear", "smooth", "kernel", "network", "parts"} or None
         Whose closed form :meth:`holdfast.ErasableModel.form` gives to those who need more than
-        the triple: least squares, a linear score under a smooth loss, a kernel expansion, a differentiable
-        network, or a mean of parts.
+        the triple: least squares, a linear score under a smooth loss, a kernel expansion, a
+        differentiable network, or a mean of parts.
     linear : bool
         Whether the score is linear in the features.
     rounding : float
