@@ -46,6 +46,7 @@ myst_links_external_new_tab = False
 # -- the API --------------------------------------------------------------------------------------
 autosummary_generate = True  # a page for every name, in reference/api
 templates_path = ["_templates"]
+autodoc_member_order = "groupwise"
 autodoc_typehints = "none"  # types stand in the docstrings, in words
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
