@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo desk test test-slow test-oldest test-torch lint audit format package bench peers success pictures reproduce clean
+.PHONY: demo desk test test-slow test-oldest test-torch lint audit format docs links package bench peers success pictures reproduce clean
 
 demo: $(VENV)/.installed
 	$(BIN)/holdfast demo
@@ -89,15 +89,27 @@ peers: $(VENV)/.installed
 success: $(VENV)/.installed
 	$(BIN)/python benchmarks/recourse_success.py
 
-# the README's pictures, from the demo's report (needs Chromium)
+# the pictures of README and first page: the demo's report, and a loop of the desk (needs Chromium)
 pictures: $(VENV)/.test
 	$(BIN)/python benchmarks/pictures.py
+	$(BIN)/python benchmarks/desk_loop.py
+
+# the site, in docs/_build/html: tutorials run, no request is made, a warning is a failure
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs docs/_build/html
+	@echo "the site: docs/_build/html/index.html"
+
+# external links, by hand: this one asks the network
+links: $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -D plot_gallery=0 -b linkcheck docs docs/_build/links
+
 
 reproduce: $(VENV)/.installed
 	$(BIN)/holdfast reproduce --out docs/reproduction --resume
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-torch $(VENV)-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-torch $(VENV)-peers docs/_build docs/gallery docs/reference/api
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("Holdfast needs Python 3.11 or newer; run: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'

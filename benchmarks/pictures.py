@@ -1,4 +1,4 @@
-"""The pictures of the README: the demo's report in light and dark, and the overshoot that decides.
+"""The pictures of README and first page: the demo's report, its curve, the overshoot that decides.
 
 make pictures   (needs Chromium: CHROMIUM=/usr/bin/chromium by default)
 """
@@ -31,6 +31,14 @@ def main() -> None:
             view.screenshot(path=OUT / f"report-{scheme}.png", full_page=True, clip=_top(view))
             figure = view.locator("#overshoot figure").last
             figure.screenshot(path=OUT / f"overshoot-{scheme}.png")
+            # for the site's first page: the plots alone, large enough for fine screens
+            sharp = browser.new_page(
+                viewport={"width": 1080, "height": 900}, color_scheme=scheme, device_scale_factor=2
+            )
+            sharp.goto(page.as_uri())
+            for name in ("worst-case", "overshoot"):
+                drawn = sharp.locator(f"#{name} figure svg").last
+                drawn.screenshot(path=OUT / f"plot-{name}-{scheme}.png")
         browser.close()
 
 

@@ -18,7 +18,7 @@ def register(kind: str, thing: Any, name: str | None = None) -> None:
         A :class:`~holdfast.models.core.Family` of estimators; a
         :class:`~holdfast.models.losses.Loss`; a recourse method ``(problem, rng, **options)``; a
         search ``(attack, budget, rng, **options)``, or a
-        :class:`~holdfast.searches.found.Method`; a mitigation ``(comparison, **options)``.
+        ``holdfast.searches.found.Method``; a mitigation ``(comparison, **options)``.
     thing : object
     name : str, optional
         What it is called; by default its own name, with dashes. Families need none.

@@ -198,7 +198,7 @@ def rules(
 
     Example:
 
-    - `holdfast rules loans.csv --label repaid > rules.toml`, then
+    - `holdfast rules loans.csv --label repaid --id customer > rules.toml`, then
       `holdfast audit ... --actionability rules.toml`
     """
     from holdfast.cli.commands import run_rules

@@ -44,7 +44,7 @@ def load_dataset(
         ``"admission"``, ``"heloc"``, ``"compas"``, ``"diabetes"`` (the paper's);
         ``"breast-cancer"``, ``"diabetes-progression"`` (with scikit-learn, never fetched).
     task : str, optional
-        What is predicted; by default the first of :func:`tasks_of`.
+        What is predicted; by default the first of ``holdfast.datasets.tasks_of``.
     path : str or path, optional
         The raw file, or a folder that holds it (``law_data.csv``, ``heloc_dataset.csv``,
         ``compas-scores-two-years.csv``, ``diabetic_data.csv``; also gzipped, also in a folder

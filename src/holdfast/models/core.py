@@ -70,9 +70,9 @@ class Capabilities:
     draws : bool
         Whether a refit with nobody erased but another seed is another model.
     form : {"linear", "smooth", "kernel", "network", "parts"} or None
-        Whose closed form :meth:`ErasableModel.form` gives to those who need more than the triple:
-        least squares, a linear score under a smooth loss, a kernel expansion, a differentiable
-        network, or a mean of parts.
+        Whose closed form :meth:`holdfast.ErasableModel.form` gives to those who need more than
+        the triple: least squares, a linear score under a smooth loss, a kernel expansion, a
+        differentiable network, or a mean of parts.
     linear : bool
         Whether the score is linear in the features.
     rounding : float
@@ -135,7 +135,7 @@ class Core(Protocol):
         raise UnsupportedModelError("this family has no gradients")
 
     def deletions(self, X: Array, of: str, method: str | None) -> Deletions:
-        """The triple of :mod:`holdfast.algebra.deletions`, where ``can.predicts``.
+        """The triple of ``holdfast.algebra.deletions``, where ``can.predicts``.
 
         ``of`` is ``"scores"`` or ``"gradients"``; ``method`` one of ``can.predictions``.
         """

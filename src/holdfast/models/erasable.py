@@ -104,7 +104,7 @@ def erasable(
     Raises
     ------
     HoldfastError
-        For bad input; see :mod:`holdfast.errors`.
+        For bad input; see ``holdfast.errors``.
 
     Examples
     --------

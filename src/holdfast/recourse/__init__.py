@@ -96,7 +96,7 @@ def find_recourse(
     overshoot : float, array of shape (q,), or "as-is"
         How far past the target points must be, in standard deviations of the training scores; one
         number, or one for each of the people. ``"as-is"``: the method stops where its published
-        implementation does (:mod:`holdfast.recourse.published`), and how far that is past the
+        implementation does (``holdfast.recourse.published``), and how far that is past the
         target is what ``given.overshoot_reached`` says; ``given.overshoot`` is its median.
     random_state : int, Generator or None
     target_probability : float, optional

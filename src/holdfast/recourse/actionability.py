@@ -130,7 +130,7 @@ class Actionability:
         one-hot, every number stays within the range seen and no further than similar people are.
         Constant columns, ids and dates are frozen, and so is what nobody can change or should be
         told to: age, sex, race, family, where somebody lives, what happened in the past. How long
-        something has lasted may only rise (:mod:`holdfast.recourse.columns`).
+        something has lasted may only rise (``holdfast.recourse.columns``).
 
         Parameters
         ----------

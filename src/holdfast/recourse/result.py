@@ -129,7 +129,7 @@ class Recourse:
         return replace(self, ways=ways, **some)
 
     def worded(self, labels: Any) -> Recourse:
-        """The same in other words: a file of labels, or a mapping (:class:`Wording`)."""
+        """The same in other words: a file of labels, or a mapping (``Wording``)."""
         wording = Wording.of(labels)
         wording.refuse_unknown(c.name for c in self.space.coordinates)
         ways = {name: way.worded(wording) for name, way in self.ways.items()}

@@ -64,7 +64,7 @@ class Attack(Protocol):
     sweeps_all: bool
     #: whether it values them exactly as sets are valued
     exact_sweeps: bool
-    #: when a search should come to an end, by :func:`time.monotonic`
+    #: when a search should come to an end, by ``time.monotonic``
     deadline: float
     #: told how much of a search is done, and how much there is
     tell: Callable[[int, int], None]
