@@ -34,6 +34,7 @@ def test_messages_below_the_command_line_name_no_options():
         "cases/settings.py",
         "datasets/sources.py",
         "paper/__init__.py",
+        "paper/provenance.py",  # options of git
         "report/figures.py",
         "ledger/letters.py",  # options of a browser
     )
