@@ -8,6 +8,7 @@ import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -129,6 +130,22 @@ def test_networks_are_refitted_at_some_points_and_predicted_elsewhere():
     plan = case.plan("scfe", 0.05, "greedy-count")
     after = case.model.without(plan.sets[5]).scores(case.points("scfe", 0.05))
     assert line.loc[5, "value"] == pytest.approx(np.mean(after < case.target), abs=1e-9)
+
+
+def test_a_network_that_ends_on_a_saddle_is_drawn_again(monkeypatch):
+    real = cases.erasable
+
+    def saddles(fitted, X, y):
+        saddle = SimpleNamespace(can=SimpleNamespace(predictions=(), why_not="a saddle"))
+        return saddle if fitted.random_state < on_a_saddle else real(fitted, X, y)
+
+    monkeypatch.setattr(cases, "erasable", saddles)
+    case = ("heloc", "ann", 0, "as printed", replace(TINY, train=400), 1, None)
+    on_a_saddle = 1
+    assert cases.set_up(*case).facts["model"]["random_state"] == 1
+    on_a_saddle = 9
+    with pytest.raises(hf.HoldfastError, match="with 3 seeds: a saddle"):
+        cases.set_up(*case)
 
 
 def test_people_held_out_are_not_searched_on():

@@ -14,9 +14,8 @@ AS_IS = -1.0
 METHODS = ("scfe", "dice", "cem", "growing-spheres")
 REGRESSIONS = ("admission", "heloc")
 CLASSIFICATIONS = ("admission", "heloc", "compas", "diabetes")
-#: models of which everything is cheap; of the others, the methods beside SCFE are measured at
-#: ``Scale.beside`` only
-FAST = ("linear", "logistic")
+#: models whose refit is a training: methods beside SCFE are measured at ``Scale.beside`` only
+TRAINED = ("ann",)
 DELETIONS = 14
 FOLDS = 5
 
@@ -87,9 +86,9 @@ class Scale:
     methods : tuple of str
         Recourse methods.
     beside : tuple of float
-        At which stops methods beside SCFE are measured for models that are not :data:`FAST`, and
-        gates beside greedy; a stop of one's own counts. ``None``: all, and nothing else is left
-        out either.
+        At which stops methods beside SCFE are measured for networks, and gates for what is not SCFE
+        on a linear model; a stop of one's own counts. ``None``: all, and nothing else is left out
+        either.
     splits, split_people : int
         Splits of the held-out protocol, and people in each: half are searched on.
     draws : int
@@ -113,7 +112,7 @@ class Scale:
     sampled: int | None = 40
     bisected: int | None = 30
     methods: tuple[str, ...] = METHODS
-    beside: tuple[float, ...] | None = (*OVERSHOOTS, AS_IS)
+    beside: tuple[float, ...] | None = (0.001, AS_IS)
     splits: int = 5
     split_people: int = 200
     draws: int = 10
@@ -134,7 +133,7 @@ class Scale:
     def grid(self, model: str, method: str, overshoots: Iterable[float]) -> list[float]:
         """Where a method stops for a model: on the overshoots, and by itself."""
         every = [*overshoots, AS_IS]
-        if model in FAST or method == "scfe" or self.beside is None:
+        if model not in TRAINED or method == "scfe" or self.beside is None:
             return every
         return [stop for stop in every if stop in self.beside or stop not in OVERSHOOTS]
 
@@ -156,7 +155,6 @@ QUICK = Scale(
     sampled=20,
     bisected=10,
     methods=("scfe", "growing-spheres"),
-    beside=(0.001, AS_IS),
     splits=2,
     split_people=60,
     draws=5,

@@ -18,6 +18,7 @@ from sklearn.neural_network import MLPClassifier
 
 from holdfast.algebra.rows import Array, Positions
 from holdfast.datasets import load_dataset
+from holdfast.errors import HoldfastError
 from holdfast.estimators.lssvm import LSSVMClassifier
 from holdfast.estimators.ntk import NTKRegressor
 from holdfast.models.erasable import ErasableModel, erasable
@@ -32,6 +33,8 @@ from holdfast.shared_state import quiet
 REGRESSORS = ("linear", "ntk")
 #: a lighter portfolio than the search's default, which takes three times as long
 BEST: dict[str, Any] = {"rounds": 1, "temperatures": (0.3,)}
+#: seeds tried for a network
+SEEDS = 3
 #: in the paper's scaled features every change costs the same, and nothing is off limits
 FREE = Actionability(weights="unit")
 
@@ -326,9 +329,7 @@ def set_up(
         target_is, median = "median label", float(np.median(y))
         target, middle = (0.0, median) if how.centred else (median, 0.0)
         y = y.astype(float) - middle
-    with quiet:
-        fitted = estimator(model, data, how).fit(X, y)
-        made = erasable(fitted, X, y)
+    fitted, made = _fitted(estimator(model, data, how), X, y)
     fewest = 100 if scale.train is None else 20
     scores = made.scores(held)
     below_even_odds = int(np.sum(scores < target))
@@ -356,6 +357,25 @@ def set_up(
         *(data, model, made, people, target, target_is, scale, threads, below_even_odds, facts),
         rules=encoded_rules(found.actionability, found.X, X),
         held=(held, truth),
+    )
+
+
+def _fitted(unfitted: Any, X: pd.DataFrame, y: Any) -> tuple[Any, ErasableModel]:
+    """The model; of networks the first of a few seeds at whose optimum derivatives foretell refits.
+
+    A network can end on a plateau or a saddle, where the paper's jackknife is not defined.
+    """
+    seeds = range(SEEDS) if "random_state" in unfitted.get_params() else (None,)
+    for seed in seeds:
+        fresh = clone(unfitted) if seed is None else clone(unfitted).set_params(random_state=seed)
+        with quiet:
+            fitted = fresh.fit(X, y)
+            made = erasable(fitted, X, y)
+        if made.can.predictions:
+            return fitted, made
+    raise HoldfastError(
+        f"{made!r}: no optimum at which derivatives foretell refits was found with {len(seeds)} "
+        f"seeds: {made.can.why_not}"
     )
 
 
