@@ -436,6 +436,18 @@ def test_a_killed_run_goes_on(tmp_path):
     assert (out / "results.csv").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.real_data
+def test_a_case_that_fails_does_not_take_the_others_with_it(tmp_path, admission):
+    store = Store(tmp_path, {})
+    store.open(False)
+    wrong = Cell("outcome", "nowhere", "ntk", "scfe", 0.01)  # the heavier, so it is begun first
+    right = [Cell("outcome", "admission", "linear", "scfe", at) for at in (0.01, 0.05)]
+    with pytest.raises(KeyError, match="nowhere"):
+        runner.run(store, [wrong, *right], TINY, 2, None, lambda *said: None)
+    assert store.done([wrong, *right]) == right
+
+
 # the table of claims -------------------------------------------------------------------------
 
 

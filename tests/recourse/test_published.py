@@ -51,7 +51,7 @@ def test_points_are_valid_and_say_how_far_they_go(world, method, kind):
     assert list(given.people.index) == list(people.index)
 
 
-@pytest.mark.parametrize("kind", ["linear", "ntk"])
+@pytest.mark.parametrize("kind", ["linear", "logistic", "ntk"])
 def test_scfe_is_adam_up_to_the_first_valid_point(world, kind):
     X, models = world
     model, target = models[kind], float(np.median(models[kind].training_scores))
@@ -66,12 +66,42 @@ def test_scfe_is_adam_up_to_the_first_valid_point(world, kind):
             z = (x + u * spans)[None]
             if model.scores(z)[0] >= target:
                 break
-            g = 2 * (model.scores(z)[0] - target) / unit
-            g = g * model.score_gradients(z)[0] * spans / unit + 0.01 * np.sign(u)
+            f, slopes = model.scores(z)[0], model.score_gradients(z)[0] * spans
+            # of −log p, or of the squared distance to the target
+            g = (
+                -slopes / (1 + np.exp(f))
+                if kind == "logistic"
+                else 2 * (f - target) * slopes / unit**2
+            )
+            g = g + 0.01 * np.sign(u)
             m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
             top = np.maximum(top, v)
             u = u - 0.01 / (1 - 0.9**t) * m / (np.sqrt(top / (1 - 0.999**t)) + 1e-8)
         np.testing.assert_allclose(given.points.loc[name], z[0], atol=1e-8)
+
+
+def test_scfe_leaves_columns_of_zeros_and_ones_alone():
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame({"a": rng.uniform(size=200), "b": rng.integers(0, 2, 200).astype(float)})
+    y = X["a"] + 2.0 * X["b"] + 0.2 * rng.normal(size=200)
+    model = hf.erasable(LinearRegression().fit(X, y), X, y)
+    people, given = as_is(model, X, "scfe", float(np.median(y)))
+    assert (given.points["b"] == people["b"]).all()
+    assert (given.points["a"] != people["a"]).any()
+
+
+@pytest.mark.parametrize("target", [0.0, -1.0])
+def test_cem_is_sure_in_probability_where_there_is_one(world, target):
+    X, models = world
+    model = models["logistic"]
+    _, given = as_is(model, X, "cem", target)
+
+    def probability(score):
+        return 1 / (1 + np.exp(-score))
+
+    sure = probability(model.scores(given.points[given.valid]))
+    assert given.valid.any()
+    assert (sure >= probability(target) + 0.1 - 1e-9).all()
 
 
 def test_cem_keeps_the_least_point_that_is_valid_by_its_confidence(world):

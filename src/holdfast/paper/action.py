@@ -15,6 +15,8 @@ from holdfast.recourse import find_recourse, published
 
 #: overshoots at which the NTK is measured
 NTK_AT = (0.001, 0.05)
+#: random deletions averaged; one for kernel models, of which everybody's recourse is dear
+DRAWS = 5
 
 
 def cells(scale: Scale, overshoots: tuple[float, ...]) -> list[Cell]:
@@ -50,7 +52,7 @@ def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
             if case.model.can.refit == "cubic" and k not in case.scale.moved_at(method):
                 continue
             records += _moved(case, cell, people, goal, first, [rows], k, method)
-    draws = 1 if case.model.can.refit == "cubic" and case.scale.beside else 5
+    draws = 1 if case.model.can.refit == "cubic" and case.scale.beside else DRAWS
     for k in (1, 5, DELETIONS):
         sets = [draw[k - 1] for draw in case.random_sets(draws)]
         records += _moved(case, cell, people, goal, first, sets, k, "random")
@@ -79,6 +81,7 @@ def _moved(
             for model in models
         ]
         value, error = over_folds(np.nanmean(moves, axis=0))
+        means = np.nanmean(moves, axis=1)
         records.append(
             cell.record(
                 measure=f"phi2, {cost} cost",
@@ -87,6 +90,7 @@ def _moved(
                 deletions=k,
                 value=value,
                 error=error,
+                spread=float(np.std(means, ddof=1)) if len(means) > 1 else float("nan"),
                 by="residual" if kernel and not full else "refit",
                 count=int(np.isfinite(moves[0]).sum()),
             )

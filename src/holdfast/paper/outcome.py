@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.stats import spearmanr
+from sklearn.base import clone
 
+from holdfast.models.erasable import erasable
 from holdfast.paper.settings import AS_IS, CLASSIFICATIONS, DELETIONS, REGRESSIONS, Cell, Scale
 from holdfast.paper.setups import Setup, over_folds
 from holdfast.searches.plan import Plan
+from holdfast.shared_state import quiet
 
 CLASSIFIERS = ("logistic", "ls-svm", "ann")
 #: the paper's search, and the strongest there is
@@ -60,6 +63,8 @@ def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
         records += attacked(case, cell, points)
         if not case.model.exact:
             records += _predicted(case, cell, points)
+        if case.model.can.refit == "training" and cell.method == "scfe":
+            records.append(_noise(case, cell, points))
     if cell.figure == "outcome" and cell.method == "scfe" and cell.overshoot != AS_IS:
         records += _held_out(case, cell, points)
     case.forget_refits()
@@ -186,6 +191,28 @@ def _held_out(case: Setup, cell: Cell, points: pd.DataFrame) -> list[dict[str, A
         records += broken(case, cell, plan, searched, method, "searched")
         records += broken(case, cell, plan, held_out, method, "held out")
     return records
+
+
+def _noise(case: Setup, cell: Cell, points: pd.DataFrame) -> dict[str, Any]:
+    """The share that training a network anew breaks, with another seed and nobody deleted."""
+    if "another seed" not in case.memory:
+        model = case.model
+        seed = model.estimator.random_state + 1
+        with quiet:
+            fresh = clone(model.estimator).set_params(random_state=seed).fit(model.X, model.y)
+            case.memory["another seed"] = erasable(fresh, model.X, model.y)
+    low = case.memory["another seed"].scores(points) < case.target
+    value, error = over_folds(low.astype(float))
+    return cell.record(
+        measure="invalidated",
+        series="another seed, cold",
+        people="all",
+        deletions=0,
+        value=value,
+        error=error,
+        by="refit, cold",
+        count=len(points),
+    )
 
 
 def _predicted(case: Setup, cell: Cell, points: pd.DataFrame) -> list[dict[str, Any]]:

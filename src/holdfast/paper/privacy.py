@@ -39,6 +39,7 @@ def measure(case: Setup, cell: Cell) -> list[dict[str, Any]]:
         mitigations={"private": {"epsilons": EPSILONS, "draws": DRAWS}},
         actionability=FREE,
         overshoot=cell.overshoot,
+        method=cell.method,
     )
     given = found.case.given
     plan = search(case.model, given, case.target, threads=case.threads)

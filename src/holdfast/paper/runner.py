@@ -57,7 +57,10 @@ def run(
     path: Any,
     tell: Callable[[str, int, int], None],
 ) -> None:
-    """Measure every cell that is not finished, ``jobs`` cases at a time."""
+    """Measure every cell that is not finished, ``jobs`` cases at a time.
+
+    A case that fails does not take the others with it: they are finished first.
+    """
     finished = set(store.done(cells))
     waiting: dict[tuple[str, str, int, str], list[Cell]] = {}
     for cell in cells:
@@ -78,11 +81,17 @@ def run(
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_end_with_parent) as pool:
         running = {pool.submit(work_off, store, g, scale, threads, path) for g in groups}
+        failures: list[Exception] = []
         try:
             while running:
                 ended, running = wait(running, timeout=2.0, return_when=FIRST_COMPLETED)
                 for task in ended:
-                    task.result()
+                    try:
+                        task.result()
+                    except BrokenProcessPool:
+                        raise
+                    except Exception as failure:
+                        failures.append(failure)
                 report()
         except BrokenProcessPool:
             raise HoldfastError(
@@ -93,6 +102,8 @@ def run(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    if failures:
+        raise failures[0]
 
 
 def _end_with_parent() -> None:

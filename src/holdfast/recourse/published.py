@@ -3,13 +3,16 @@ r"""Where published implementations stop: ``find_recourse(…, overshoot="as-is"
 Every method of this package ends on a common overshoot (:mod:`holdfast.recourse.settle`), so that
 methods can be compared. The implementations the literature runs end where their own loops do, and
 how far beyond the target that is decides how many erasures a promise survives. These functions
-repeat the loops that CARLA ships, with its default settings: the same losses, constants, steps and
-stopping rules, for everybody at once. Features are taken in parts of their training range, which is
-what those implementations are given.
+repeat the loops that CARLA ships, with its default settings, for everybody at once: the losses,
+constants, steps and stopping rules. Features are taken in parts of their training range, which is
+what those implementations are given; columns of zeros and ones are categories there, rounded before
+the model sees them, so that no gradient moves them.
 
-Not repeated is what cannot mean anything for a score: probabilities in the loss (the score, in
-standard deviations, takes their place), CEM's clipping to :math:`[-½, ½]` and its rule that
-features may only rise (both made for images), DiCE's post-hoc sparsity.
+Where a model has probabilities, its score is their log-odds and the losses are of probabilities, as
+published; elsewhere they are of the score: squared errors, and CEM's confidence in standard
+deviations. Not repeated: CEM's clipping to :math:`[-½, ½]` and its rule that features may only rise
+(both made for images); DiCE's post-hoc sparsity, which takes small changes back and so would stop
+nearer; draws of binary columns in Growing Spheres, which here move with the numbers.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import expit, logit
 
 from holdfast.algebra.rows import Array, Mask
 from holdfast.recourse.problem import Problem
@@ -36,7 +40,9 @@ def scfe(
     patience: int = 1000,
     lowered: float = 0.05,
 ) -> Array:
-    """Wachter et al.: Adam (AMSGrad) on ``(f(x̌) − s)² + λ‖δ‖₁`` up to the first valid point.
+    """Wachter et al.: Adam (AMSGrad) on ``loss + λ‖δ‖₁`` up to the first valid point.
+
+    The loss is ``−log p`` where the model has probabilities, else ``(f(x̌) − s)²``.
 
     Parameters
     ----------
@@ -46,7 +52,7 @@ def scfe(
         λ; after every ``patience`` steps without a valid point it is lowered by ``lowered``, not
         below 0.
     """
-    scale = _ranges(problem)
+    scale = np.where(_binary(problem), 0.0, _ranges(problem))
     U = np.zeros_like(problem.factual)
     first, second, largest = np.zeros_like(U), np.zeros_like(U), np.zeros_like(U)
     found = problem.clipped(problem.factual)
@@ -60,8 +66,11 @@ def scfe(
         active, Z, scores, some = active[short], Z[short], scores[short], some.take(short)
         if active.size == 0:
             break
-        slope = some.gradients(Z) * scale[active] / some.unit
-        slope *= (2.0 * (scores - some.goal) / some.unit)[:, None]
+        slope = some.gradients(Z) * scale[active]
+        if _has_probabilities(problem):
+            slope *= (expit(scores) - 1.0)[:, None]
+        else:
+            slope *= (2.0 * (scores - some.goal) / some.unit**2)[:, None]
         slope += max(0.0, trade_off - lowered * ((turn - 1) // patience)) * np.sign(U[active])
         first[active] = 0.9 * first[active] + 0.1 * slope
         second[active] = 0.999 * second[active] + 0.001 * slope**2
@@ -75,7 +84,8 @@ def scfe(
 def dice(problem: Problem, rng: np.random.Generator, k: int = 2, samples: int = 1000) -> Array:
     """DiCE by random sampling: a feature more at a random value each round, until ``k`` are valid.
 
-    One of the ``k`` is picked at random, as the paper does.
+    There are two rounds at least. One of all points found valid is picked at random, as the paper
+    picks one of DiCE's.
     """
     low, span = _lows(problem), _ranges(problem).max(axis=0, initial=0.0)
 
@@ -87,7 +97,7 @@ def dice(problem: Problem, rng: np.random.Generator, k: int = 2, samples: int = 
         for column, mask in many.allowed.items():
             values[:, column] = rng.integers(mask.shape[1], size=len(many))
         at = many.factual.copy()
-        for _ in range(m):
+        for turn in range(m):
             free = (many.movable() | _choices(many)) * rng.random(at.shape)
             rows, which = np.arange(len(many)), np.argmax(free, axis=1)
             at[rows, which] = np.where(free[rows, which] > 0, values[rows, which], at[rows, which])
@@ -95,12 +105,12 @@ def dice(problem: Problem, rng: np.random.Generator, k: int = 2, samples: int = 
             valid = many.reached(many.scores(points)).reshape(-1, samples)
             first = np.argmax(rng.random(valid.shape) * valid, axis=1)  # a random valid one
             chosen = points.reshape(-1, samples, m)[np.arange(active.size), first]
-            # of the k found first, in this round and before it, one is picked at random
-            fresh = np.minimum(valid.sum(axis=1), k - have[active])
-            take = rng.random(active.size) * (have[active] + fresh) < fresh
-            picked[active[take]] = chosen[take]
+            # every valid point is as likely as any other to be the one that is kept
+            fresh = valid.sum(axis=1)
             have[active] += fresh
-            short = have[active] < k
+            take = rng.random(active.size) * have[active] < fresh
+            picked[active[take]] = chosen[take]
+            short = (have[active] < k) | (turn < 1)
             if not short.any():
                 break
             active, rows = active[short], np.flatnonzero(np.repeat(short, samples))
@@ -122,24 +132,31 @@ def cem(
 ) -> Array:
     """CEM: FISTA on ``c · max(0, s + κ − f) + β‖δ‖₁ + ‖δ‖₂²``, the least of what is valid by κ.
 
-    ``c`` is searched for by bisection. The confidence κ is in standard deviations of the scores.
+    ``c`` is searched for by bisection. The confidence κ is a difference of probabilities where the
+    model has them, with ``f`` and ``s`` the probabilities too, else in standard deviations of the
+    scores.
     """
     q, m = problem.factual.shape
-    scale = _ranges(problem)
+    scale, likely = _ranges(problem), _has_probabilities(problem)
+    enough = problem.goal + kappa * problem.unit
+    if likely:
+        enough = logit(np.minimum(expit(problem.goal) + kappa, 1.0 - 1e-6))
     c, c_low, c_high = np.full(q, constant), np.zeros(q), np.full(q, np.inf)
     best, least = problem.factual.copy(), np.full(q, np.inf)
     for search in range(searches):
         U, V, found = np.zeros((q, m)), np.zeros((q, m)), np.zeros(q, dtype=bool)
         for turn in range(iterations):
             Z = problem.clipped(problem.factual + V * scale)
-            short = problem.scores(Z) < problem.goal + kappa * problem.unit
-            slope = 2.0 * V - (c * short)[:, None] * problem.gradients(Z) * scale / problem.unit
+            scores = problem.scores(Z)
+            pull = expit(scores) * expit(-scores) if likely else np.full(q, 1.0 / problem.unit)
+            pull *= c * (scores < enough)
+            slope = 2.0 * V - pull[:, None] * problem.gradients(Z) * scale
             moved = V - rate * np.sqrt(1.0 - turn / iterations) * slope
             moved = np.sign(moved) * np.maximum(np.abs(moved) - beta, 0.0)
             V = moved + turn / (turn + 3) * (moved - U)
             U = moved
             Z = problem.clipped(problem.factual + U * scale)
-            fine = problem.scores(Z) >= problem.goal + kappa * problem.unit
+            fine = problem.scores(Z) >= enough
             found |= fine
             distance = np.sum(U**2, axis=1) + beta * np.sum(np.abs(U), axis=1)
             better = fine & (distance < least)
@@ -185,6 +202,18 @@ def growing_spheres(
         return Z
 
     return _by_blocks(problem, grown, samples)
+
+
+def _has_probabilities(problem: Problem) -> bool:
+    """Whether scores are the log-odds of probabilities the model has."""
+    return problem.model.classes is not None and hasattr(problem.model.estimator, "predict_proba")
+
+
+def _binary(problem: Problem) -> Mask:
+    """Which numbers are only ever 0 or 1 in the training table, (m,)."""
+    rows, kept, _ = problem.space.encoded(problem.model.frame)
+    found: Mask = np.all(kept | (rows == 0) | (rows == 1), axis=0) & problem.space.number
+    return found
 
 
 def _by_blocks(problem: Problem, solve: Callable[[Problem], Array], samples: int) -> Array:
