@@ -469,9 +469,13 @@ def row(value, **changes):
         "count": 100,
         "encoding": "as printed",
         "target": "median label",
+        "spread": float("nan"),
         **changes,
     }
     return {"stop": f"{made['overshoot']:g}", "predicted": made["value"], **made}
+
+
+DATA = ("admission", "heloc")
 
 
 def verdict_of(start, rows):
@@ -510,9 +514,13 @@ def test_ntk_needs_about_nine():
             for k in range(1, 15)
         ]
 
-    assert verdict_of("For the NTK", rows(4, 9)).verdict == "holds"
-    assert verdict_of("For the NTK", rows(4, 5)).verdict == "does not hold"
+    for linear, ntk, later, nine in ((4, 9, "holds", "holds"), (4, 5, "holds", "does not hold")):
+        assert verdict_of("For the NTK", rows(linear, ntk)).verdict == later
+        assert verdict_of("… namely", rows(linear, ntk)).verdict == nine
     assert verdict_of("For the NTK", rows(10, 9)).verdict == "does not hold"
+    assert verdict_of("For the NTK", rows(3, 99)).verdict == "holds"
+    alone = [one for one in rows(4, 9) if one["model"] == "linear"]
+    assert verdict_of("For the NTK", alone).verdict == "not measured"
 
 
 def test_curves_that_turn_down():
@@ -527,8 +535,18 @@ def test_curves_that_turn_down():
         ]
 
     rising = [0.05 * k for k in range(1, 15)]
-    assert verdict_of("SGD curves", rows(rising)).verdict == "does not hold"
-    assert verdict_of("SGD curves", rows([*rising[:10], 0.3, 0.3, 0.3, 0.3])).verdict == "holds"
+    falling = [*rising[:10], 0.3, 0.3, 0.3, 0.3]
+    for start in ("SGD curves", "… when the ℓ0"):
+        assert verdict_of(start, rows(rising)).verdict == "does not hold"
+        assert verdict_of(start, rows(falling)).verdict == "holds"
+    steady = [{**one, "value": 0.5} for one in rows(falling) if "weak" in one["series"]]
+    steady += [one for one in rows(rising) if "weak" not in one["series"]]
+    strong = [
+        {**one, "value": falling[one["deletions"] - 1]} if "weak" not in one["series"] else one
+        for one in steady
+    ]
+    assert verdict_of("SGD curves", strong).verdict == "holds"
+    assert verdict_of("… when the ℓ0", strong).verdict == "does not hold"
 
 
 def test_the_page_has_a_line_for_every_claim():
@@ -571,8 +589,29 @@ def test_verdicts_are_not_fooled():
         for when, value in (("before", 0.6), ("after", 0.0 if k == 1 else 1.0))
     ]
     assert verdict_of("Removing the 15", onion).verdict == "does not hold"
+    few = [row(0.3, **{**success, "count": 40}), row(0.97, **success)]
+    assert verdict_of("Recourse is found", few).verdict == "holds"
+    substituted = both_searches(0.99, target="median score") + both_searches(0.5, data="admission")
+    found = verdict_of("Removing 5", substituted)
+    assert found.verdict == "does not hold"
+    assert "with a substituted target 99 %" in found.measured["0.01"]
     only = verdict_of("Removing 5", both_searches(0.96))
     assert only.why.startswith("wherever measured")
+
+
+def test_what_an_encoding_does_not_touch_stays_in_it():
+    main = [row(0.5, data=data, model=model) for data in DATA for model in ("linear", "ntk")]
+    coded = {"figure": "encodings", "data": "heloc", "encoding": "intercept, no flags"}
+    flags = {**coded, "encoding": "no flags", "model": "ntk"}
+    results = pd.DataFrame([*main, row(0.9, **coded), row(0.8, **flags), row(0.7, data="compas")])
+    results.loc[results["data"] == "compas", "figure"] = "classification"
+    found = claims._written_as(results, "intercept, no flags")
+    values = found.set_index(["figure", "data", "model"])["value"]
+    assert values["outcome", "heloc", "linear"] == 0.9
+    assert values["outcome", "heloc", "ntk"] == 0.8
+    assert values["outcome", "admission", "linear"] == 0.5
+    assert values["classification", "compas", "linear"] == 0.7
+    assert len(values) == 5
 
 
 def test_choices_are_quoted_from_the_results():

@@ -86,9 +86,8 @@ def _verdict(claim: Claim, results: pd.DataFrame, stops: list[str]) -> Verdict:
     main = results[results["encoding"] == PRINTED.name]
     found = {PRINTED.name: _by_stop(claim.judge, main, stops)}
     if claim.encodings:
-        others = results[results["figure"] == "encodings"].assign(figure="outcome")
-        for name, some in others.groupby("encoding"):
-            found[str(name)] = _by_stop(claim.judge, some, stops)
+        for name in sorted(set(results["encoding"]) - {PRINTED.name}):
+            found[name] = _by_stop(claim.judge, _written_as(results, name), stops)
     every = {(e, s): f.holds for e, at in found.items() for s, f in at.items()}
     verdict, why = _judged(every, stops)
     own = {k: v for k, v in asdict(claim).items() if k not in ("judge", "encodings")}
@@ -104,6 +103,25 @@ def _verdict(claim: Claim, results: pd.DataFrame, stops: list[str]) -> Verdict:
         verdict=verdict,
         why=why,
     )
+
+
+def _written_as(results: pd.DataFrame, encoding: str) -> pd.DataFrame:
+    """The results with the regressions written down in one way, as far as that means anything.
+
+    Admission has no missing values and the NTK no intercept: what a data set or model does not know
+    of an encoding is left out of it. Classification has one encoding.
+    """
+    wanted = set(encoding.split(", "))
+    measured = results[results["figure"].isin(["outcome", "encodings"])]
+    parts = []
+    for _, some in measured.groupby(["data", "model"]):
+        known = {str(name): set(str(name).split(", ")) for name in some["encoding"].unique()}
+        fits = [name for name, its in known.items() if its <= wanted]
+        best = max(fits, key=lambda name: len(known[name]), default=PRINTED.name)
+        own = some[(some["encoding"] == best) & (some["people"] == "all")]
+        parts.append(own.assign(figure="outcome"))
+    others = results[results["figure"] == "classification"]
+    return pd.concat([*parts, others], ignore_index=True)
 
 
 def _by_stop(judge: Judge, results: pd.DataFrame, stops: list[str]) -> dict[str, Finding]:
@@ -184,19 +202,28 @@ CLAIMS: tuple[Claim, ...] = (
         encodings=True,
     ),
     Claim(
-        "For the NTK a larger number of deletions (roughly 9) reaches similar invalidation rates.",
+        "For the NTK a larger number of deletions reaches similar invalidation rates …",
+        "Sec. 6",
+        "",
+        "SCFE, on each data set: the NTK first reaches 95 % later than the linear model",
+        judges.ntk_first_reaches(later=True),
+        BY[GREEDY],
+        encodings=True,
+    ),
+    Claim(
+        "… namely roughly 9.",
         "Sec. 6",
         "about 9",
-        "SCFE, greedy, on each data set: the NTK first reaches 95 % at 7 to 11 deletions, and "
-        "later than the linear model",
-        judges.ntk_needs_more,
+        "SCFE, on each data set: the NTK first reaches 95 % at 7 to 11 deletions",
+        judges.ntk_first_reaches(later=False),
         BY[GREEDY],
+        encodings=True,
     ),
     *_both(
         "Linear models are more susceptible to invalidation in the worst case.",
         "Sec. 6",
         "",
-        "SCFE, 5 deletions, mean over data sets: linear above NTK by two standard errors over "
+        "SCFE, 5 deletions, on each data set: linear above NTK beyond the 95 % interval over "
         "splits",
         lambda series: judges.linear_beside_ntk(series, 5, linear_above=True),
     ),
@@ -204,7 +231,8 @@ CLAIMS: tuple[Claim, ...] = (
         "Linear models are slightly more robust when it comes to random removals.",
         "Sec. 6",
         "",
-        "SCFE, 14 random deletions: linear below NTK by two standard errors over splits and draws",
+        "SCFE, 14 random deletions, on each data set: linear below NTK beyond the 95 % interval "
+        "over splits and draws; where nobody is broken nothing is compared",
         judges.linear_beside_ntk("random", 14, linear_above=False),
     ),
     *_both(
@@ -212,14 +240,16 @@ CLAIMS: tuple[Claim, ...] = (
         "baseline.",
         "Sec. 6",
         "",
-        "ahead at 95 % of all points, and by 10 points somewhere in 95 % of all curves",
+        "regressions: ahead at 95 % of all points, and by 10 points somewhere in 95 % of curves",
         judges.always_above_random,
+        encodings=True,
     ),
     Claim(
         "For recourse action instability the (SGD) optimisation significantly outperforms random.",
         "Sec. 6",
         "",
-        "gates move recourse at least twice as far as random deletions do, everywhere",
+        "gates move recourse farther than random deletions by two standard errors (of people and "
+        "draws; the NTK has one draw) at every number of deletions",
         judges.gates_beat_random("l1"),
         "ℓ1, the paper's cost",
     ),
@@ -227,7 +257,8 @@ CLAIMS: tuple[Claim, ...] = (
         "For recourse action instability the (SGD) optimisation significantly outperforms random.",
         "Sec. 6",
         "",
-        "gates move recourse at least twice as far as random deletions do, everywhere",
+        "gates move recourse farther than random deletions by two standard errors (of people and "
+        "draws; the NTK has one draw) at every number of deletions",
         judges.gates_beat_random("l2"),
         "ℓ2, the closed forms' cost",
     ),
@@ -235,16 +266,24 @@ CLAIMS: tuple[Claim, ...] = (
         "What hurts is rows with influential labels or atypical features.",
         "Sec. 4, 6",
         "",
-        "half of the greedy search's rows are in the top tenth by label error or by leverage",
+        "in every cell half of the greedy search's rows are in the top tenth by label error or by "
+        "leverage (of all rows 19 % are in one of the two)",
         judges.critical_rows,
     ),
     Claim(
-        "Action instability is driven by ‖d‖‖x‖/‖w‖.",
+        "Action instability is mainly determined by the sensitivity of the parameters, ‖d‖ …",
         "Sec. 4",
         "",
-        "on each data set it ranks Φ₂ of single deletions better than either of its factors "
-        "alone, and the interval of its rank correlation lies above 0",
-        judges.factor_of_action,
+        "on each data set ‖d‖ alone ranks Φ₂ of single deletions with a correlation whose interval "
+        "lies above ½",
+        judges.factor_of_action("‖d‖ alone"),
+    ),
+    Claim(
+        "… scaled by the ratio ‖x‖/‖w‖.",
+        "Sec. 4",
+        "",
+        "on each data set ‖d‖‖x‖/‖w‖ ranks it better than ‖d‖ alone does: its interval lies above",
+        judges.factor_of_action("‖d‖‖x‖/‖w‖", "‖d‖ alone"),
     ),
     Claim(
         "The propositions' bounds hold (Propositions 1 to 3 and the corollary).",
@@ -254,26 +293,28 @@ CLAIMS: tuple[Claim, ...] = (
         judges.bounds_hold,
     ),
     *_both(
-        "In classification the removal algorithms outperform random guessing by up to 75 "
-        "percentage points.",
+        "Across all these models (classifiers) the removal algorithms outperform random guessing; "
+        "often by up to 75 percentage points.",
         "Sec. 6",
         "75 points",
-        "some curve is 75 points above random",
-        lambda series: judges.points_over_random("classification", series, 74.5),
+        "for each of the three classifiers some curve, with the paper's target, is 75 points above "
+        "random",
+        judges.classifiers_over_random,
     ),
     *_both(
         "Removing the 15 most critical points first lowers invalidation by up to 6 points.",
         "Sec. 6, App. B",
         "6 points",
-        "some curve is 6 points lower after the removal, and curves are lower on average",
+        "some curve is 6 points lower or more after the removal, and curves are lower on average; "
+        "not judged where less than 5 % break to begin with",
         judges.onion,
     ),
     Claim(
         "Data points that contribute to recourse instability could be minimised out.",
         "Sec. 1, data minimisation",
         "",
-        "without the 15 most critical rows five deletions break at most half as many on average, "
-        "and R² falls by at most 0.01",
+        "without the 15 most critical rows five deletions break at most half as many in all, and "
+        "R² falls by at most 0.01",
         judges.minimised,
         BY[BEST],
     ),
@@ -281,14 +322,16 @@ CLAIMS: tuple[Claim, ...] = (
         "The NTK's critical points hurt a wide network by up to 30 points over random.",
         "App. B",
         "30 points",
-        "the wide network's recourses break 30 points more often than by random deletions",
-        judges.points_over_random("wide", "greedy on the NTK", 29.5),
+        "the wide network's recourses break 30 points more often than by random deletions; and, "
+        "trained from the start, 30 points more often than with another seed and nobody deleted",
+        judges.wide_network,
     ),
     Claim(
         "Recourse is found for more than 95 % of people.",
         "App. C.2",
         "> 95 %",
-        "every method, model and data set but Admission with NTK succeeds for more than 95 %",
+        "every method, model and data set but Admission with NTK succeeds for 95 %, judged on "
+        "samples of 100 people or more",
         judges.success(exception=False),
     ),
     Claim(
@@ -299,17 +342,25 @@ CLAIMS: tuple[Claim, ...] = (
         judges.success(exception=True),
     ),
     Claim(
-        "SGD curves can turn down for k > 5 when the ℓ0 weight is weak.",
+        "SGD curves can turn down for k > 5 …",
         "App. B",
         "",
-        "more curves fall by a point or more beyond 5 deletions with the weak weight than without",
-        judges.turns_down,
+        "some curve falls by a point or more beyond 5 deletions",
+        judges.turns_down(mended=False),
+    ),
+    Claim(
+        "… when the ℓ0 weight is not strong enough.",
+        "App. B",
+        "",
+        "more curves do with the weak weight than with the default",
+        judges.turns_down(mended=True),
     ),
     Claim(
         "The infinitesimal jackknife stands in for refits (the paper never shows how well).",
         "App. C.4",
         "",
-        "median rank correlation of drops at least 0.95, and shares within 5 points",
+        "median rank correlation of drops at least 0.95, and no share off by more than 5 points at "
+        "any number of deletions",
         judges.jackknife("logistic"),
         "logistic",
     ),
@@ -317,7 +368,8 @@ CLAIMS: tuple[Claim, ...] = (
         "The infinitesimal jackknife stands in for refits (the paper never shows how well).",
         "App. C.4",
         "",
-        "median rank correlation of drops at least 0.95, and shares within 5 points",
+        "median rank correlation of drops at least 0.95, and no share off by more than 5 points at "
+        "any number of deletions",
         judges.jackknife("ann"),
         "ANN",
     ),
@@ -325,8 +377,8 @@ CLAIMS: tuple[Claim, ...] = (
         "Differential privacy might make recourse robust (conjecture).",
         "Sec. 7",
         "",
-        "at some ε, everywhere: five deletions break at most half as many, quality falls by at "
-        "most 0.05, and fresh noise alone breaks at most 5 %",
+        "at some ε, in every case with 20 people or more: five deletions break at most half as "
+        "many, R² or AUC falls by at most 0.05, and fresh noise alone breaks at most 5 %",
         judges.privacy,
     ),
 )
@@ -341,10 +393,11 @@ def as_markdown(found: list[Verdict], overshoots: tuple[float, ...], basis: str)
         "",
         "The figures of the paper are not part of its public source: these are its sentences. "
         f"Each is judged at every overshoot of {grid} ({names} standard deviations of the training "
-        "scores), where published implementations stop by themselves, and, where it is about "
-        "regressions, in every way a reader could write them down; by the paper's search and by "
-        "ours apart. The rules were written down before the numbers. Points that no refit "
-        "confirmed count for nothing.",
+        "scores) and, as far as it was measured there, where published implementations stop by "
+        "themselves; claims about the shares of Figure 2 also in every way a reader could write "
+        "the regressions down; by the paper's search and by ours apart. The rules come before the "
+        "numbers. Shares are rounded to whole points before they are compared; points that no "
+        "refit confirmed count for nothing; a setting that can say nothing is left out.",
         "",
         basis,
         "",
