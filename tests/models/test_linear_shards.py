@@ -396,3 +396,11 @@ def test_unknown_words_are_scored_however_the_encoder_passes_them_over(rng, unkn
     with quiet:
         p = fitted.predict_proba(asked)[:, 1]
         assert np.allclose(model.scores(asked), np.log(p) - np.log1p(-p), atol=1e-8)
+
+
+def test_single_precision_is_fitted_in_single_precision(rng):
+    X, y = plain(rng)
+    X["b"] = np.append(rng.random(39) * 8e-7, 1.0)  # constant to MinMaxScaler without the last
+    X = X.astype(np.float32)
+    model = held_to_scikit_learn(make_pipeline(MinMaxScaler(), Ridge(0.1)), X, y, [39])
+    assert model.core.linear is None

@@ -101,6 +101,9 @@ class LinearShards:
             raise HoldfastError("its shards have no algebra of their own")
         self._link = SAYS[kinds.pop()]
         table = data.X
+        kinds_of = table.dtypes if isinstance(table, pd.DataFrame) else [table.dtype]
+        if any(getattr(kind, "kind", "") == "f" and kind.itemsize < 8 for kind in kinds_of):
+            raise HoldfastError("scikit-learn fits single precision in single precision")
         columns = list(table.columns) if isinstance(table, pd.DataFrame) else None
         if columns is not None and len(set(columns)) < len(columns):
             raise HoldfastError("columns of the same name")
