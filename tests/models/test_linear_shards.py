@@ -378,7 +378,9 @@ def test_column_transformers_that_do_more_are_refitted(rng):
     for front in (
         ColumnTransformer(parts, transformer_weights={"n": 0.3, "w": 2.0}),
         ColumnTransformer([*parts, ("again", encode, ["word"])]),
-        ColumnTransformer([("n", StandardScaler(), lambda t: ["a", "b"][: 1 + (t["a"] > 1).any()])]),
+        ColumnTransformer(
+            [("n", StandardScaler(), lambda t: ["a", "b"][: 1 + (t["a"] > 1).any()])]
+        ),
     ):
         model = held_to_scikit_learn(make_pipeline(front, loose), X, labels, [3])
         assert model.core.linear is None
