@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.compose import make_column_transformer
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import (
@@ -296,3 +296,113 @@ def test_refits_share_what_is_known_of_untouched_shards(rng):
     for t in range(4):
         same = model.core.linear._shards[t] is fewer.core.linear._shards[t]
         assert same == (t != touched)
+
+
+def held_to_scikit_learn(inside, X, y, gone, weights=None, shards=1):
+    """Effects of a deletion are those of scikit-learn's own refits; the model."""
+    if isinstance(inside[-1], LogisticRegression):
+        made = hf.ShardedClassifier(inside, shards)
+        model = hf.erasable(made.fit(X, y, sample_weight=weights), X, y, sample_weight=weights)
+    else:
+        made = hf.ShardedRegressor(inside, shards, low=-3, high=5)
+        fitted = made.fit(X, y, sample_weight=weights)
+        model = hf.erasable(fitted, X, y, sample_weight=weights, favourable="high")
+
+    def says(fit):
+        if not hasattr(fit, "classes_"):
+            return fit.predict(X)
+        p = np.clip(fit.predict_proba(X)[:, 1], 1e-6, 1 - 1e-6)
+        return np.log(p) - np.log1p(-p)
+
+    with quiet:
+        honest = says(made) - says(made.without(gone, X, y, weights))
+        assert np.allclose(model.deletions(X).effect(gone), honest, atol=1e-7)
+        if len(gone) == 1:
+            single = model.deletions(X).single_effects()[:, gone[0]]
+            assert np.allclose(single, honest, atol=1e-7)
+    return model
+
+
+def plain(rng, n=40):
+    X = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
+    return X, X["a"].to_numpy() + rng.normal(size=n)
+
+
+def test_a_flag_that_is_1_or_missing_is_scaled_with_its_fill(rng):
+    X, y = plain(rng)
+    X["flag"] = np.where(rng.random(40) < 0.3, 1.0, np.nan)
+    fill = SimpleImputer(strategy="constant", fill_value=0.0)
+    for last, labels in ((Ridge(0.1), y), (LOGISTIC, (y > 0).astype(int))):
+        model = held_to_scikit_learn(make_pipeline(fill, StandardScaler(), last), X, labels, [3])
+        assert model.core.linear is not None
+
+
+def test_columns_of_gaps_alone_are_dropped(rng):
+    X, y = plain(rng)
+    numbers = X.assign(c=np.where(np.arange(40) == 5, 2.0, np.nan))
+    fill, last = SimpleImputer(strategy="constant", fill_value=1.0), Ridge(fit_intercept=False)
+    model = held_to_scikit_learn(make_pipeline(fill, last), numbers, y, [5])
+    assert model.core.linear is not None
+    X["word"] = np.where(np.arange(40) == 5, "u", None)
+    X["word"] = X["word"].where(X["word"].notna(), np.nan)
+    X["other"] = rng.choice(["p", "q"], 40)
+    encode = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    words = make_pipeline(SimpleImputer(strategy="constant", fill_value="none"), encode)
+    front = make_column_transformer((MaxAbsScaler(), ["a", "b"]), (words, ["word", "other"]))
+    model = held_to_scikit_learn(make_pipeline(front, last), X, y, [5])
+    assert model.core.linear is not None
+
+
+def test_a_shard_in_which_nobody_who_is_left_counts_says_what_an_empty_one_says(rng):
+    X, y = plain(rng)
+    last = Ridge(fit_intercept=False)
+    shard = hf.ShardedRegressor(last, 2, low=-3, high=5).fit(X, y).shard_of_
+    first, second = np.flatnonzero(shard == 0)[:2].tolist()
+    weights = np.where(shard == 0, 0.0, 1.0)
+    weights[[first, second]] = 1.0
+    held_to_scikit_learn(make_pipeline(last), X, y, [first, second], weights, 2)
+    labels = np.where(shard == 0, 1, (y > 0).astype(int))
+    labels[first] = 0
+    held_to_scikit_learn(make_pipeline(LOGISTIC), X, labels, [first, second], weights, 2)
+    weights[second] = 0.0
+    held_to_scikit_learn(make_pipeline(LOGISTIC), X, labels, [first], weights, 2)
+
+
+def test_column_transformers_that_do_more_are_refitted(rng):
+    X, y = plain(rng)
+    labels = (y > 0).astype(int)
+    X["word"] = rng.choice(["p", "q"], 40)
+    encode = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    loose = LogisticRegression(solver="newton-cholesky", C=1e4, **CLOSE)
+    parts = [("n", StandardScaler(), ["a", "b"]), ("w", encode, ["word"])]
+    for front in (
+        ColumnTransformer(parts, transformer_weights={"n": 0.3, "w": 2.0}),
+        ColumnTransformer([*parts, ("again", encode, ["word"])]),
+        ColumnTransformer(
+            [("n", StandardScaler(), lambda t: ["a", "b"][: 1 + (t["a"] > 1).any()])]
+        ),
+    ):
+        model = held_to_scikit_learn(make_pipeline(front, loose), X, labels, [3])
+        assert model.core.linear is None
+
+
+@pytest.mark.parametrize("unknown", ["infrequent_if_exist", "warn"])
+def test_unknown_words_are_scored_however_the_encoder_passes_them_over(rng, unknown):
+    X, y = plain(rng)
+    X["word"] = rng.choice(["p", "q"], 40)
+    encode = OneHotEncoder(handle_unknown=unknown, sparse_output=False)
+    front = make_column_transformer((StandardScaler(), ["a", "b"]), (encode, ["word"]))
+    fitted = hf.ShardedClassifier(make_pipeline(front, LOGISTIC), 2).fit(X, (y > 0).astype(int))
+    model = hf.erasable(fitted, X, (y > 0).astype(int))
+    asked = X.assign(word="z")
+    with quiet:
+        p = fitted.predict_proba(asked)[:, 1]
+        assert np.allclose(model.scores(asked), np.log(p) - np.log1p(-p), atol=1e-8)
+
+
+def test_single_precision_is_fitted_in_single_precision(rng):
+    X, y = plain(rng)
+    X["b"] = np.append(rng.random(39) * 8e-7, 1.0)  # constant to MinMaxScaler without the last
+    X = X.astype(np.float32)
+    model = held_to_scikit_learn(make_pipeline(MinMaxScaler(), Ridge(0.1)), X, y, [39])
+    assert model.core.linear is None

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import (
@@ -95,7 +95,7 @@ def fast_features(transformer: Any, columns: list[Any] | None = None) -> FastFea
     ``columns``: what the table's are called, where the transformer was not told.
     """
     steps = _steps(transformer)
-    if len(steps) == 1 and isinstance(steps[0], ColumnTransformer):
+    if len(steps) == 1 and type(steps[0]) is ColumnTransformer:
         return _side_by_side(steps[0])
     names = getattr(steps[0], "feature_names_in_", columns) if steps else None
     part = None if names is None else _part(steps, list(names))
@@ -104,12 +104,14 @@ def fast_features(transformer: Any, columns: list[Any] | None = None) -> FastFea
 
 def _steps(transformer: Any) -> list[Any]:
     """What a transformer does one after another, nested pipelines taken apart."""
-    if isinstance(transformer, Pipeline):
+    if type(transformer) is Pipeline:
         return [inner for _, step in transformer.steps for inner in _steps(step)]
     return [] if transformer in (None, "passthrough") else [transformer]
 
 
 def _side_by_side(transformer: ColumnTransformer) -> FastFeatures | None:
+    if transformer.transformer_weights or any(map(_looks, transformer.transformers)):
+        return None
     parts = []
     for name, step, columns in transformer.transformers_:
         named = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
@@ -120,6 +122,11 @@ def _side_by_side(transformer: ColumnTransformer) -> FastFeatures | None:
             return None
         parts.append(part)
     return FastFeatures(parts) if parts else None
+
+
+def _looks(chosen: tuple[str, Any, Any]) -> bool:
+    """Whether columns are chosen by looking at the cells: others, perhaps, without some rows."""
+    return callable(chosen[2]) and type(chosen[2]) is not make_column_selector
 
 
 def _part(steps: list[Any], columns: list[str]) -> ColumnsPart | None:
@@ -203,6 +210,8 @@ def _applied(step: Any, X: Array) -> Array:
 def _texts(before: list[Any], encoder: OneHotEncoder, columns: list[str]) -> ColumnsPart | None:
     if encoder.drop is not None or getattr(encoder, "_infrequent_enabled", False):
         return None
+    if encoder.handle_unknown == "warn":
+        return None
     fills: list[Any] = [None] * len(columns)
     constant = True
     if len(before) > 1:
@@ -221,7 +230,7 @@ def _texts(before: list[Any], encoder: OneHotEncoder, columns: list[str]) -> Col
         fills,
         known,
         [np.arange(len(values)) for values in known],
-        encoder.handle_unknown == "ignore",
+        encoder.handle_unknown != "error",  # where no text is infrequent, there is but one way
         constant and isinstance(encoder.categories, str),
     )
 

@@ -95,10 +95,15 @@ class LinearShards:
         fits = [flattened(fit) for fit in mean.estimators_]
         told = [t for t, fit in enumerate(fits) if not isinstance(fit, float)]
         kinds = {type(_last(fits[t])) for t in told}
+        if any(isinstance(fits[t], Pipeline) and type(fits[t]) is not Pipeline for t in told):
+            raise HoldfastError("a pipeline of its own kind may say anything")
         if len(kinds) != 1 or not kinds <= SAYS.keys():
             raise HoldfastError("its shards have no algebra of their own")
         self._link = SAYS[kinds.pop()]
         table = data.X
+        kinds_of = table.dtypes if isinstance(table, pd.DataFrame) else [table.dtype]
+        if any(getattr(kind, "kind", "") == "f" and kind.itemsize < 8 for kind in kinds_of):
+            raise HoldfastError("scikit-learn fits single precision in single precision")
         columns = list(table.columns) if isinstance(table, pd.DataFrame) else None
         if columns is not None and len(set(columns)) < len(columns):
             raise HoldfastError("columns of the same name")
@@ -231,9 +236,12 @@ class LinearShards:
         shard = self._shards.get(t)
         rows = np.flatnonzero(self.mean.shard_of_ == t)
         labels, solved = np.asarray(self._data.y)[rows], []
+        counts = self._data.weights[rows] != 0
         places = [np.searchsorted(rows, np.asarray(gone)) for gone in sets]
         for place, gone in enumerate(places):
-            constant = self.mean._constant(np.delete(labels, gone))
+            left = np.delete(labels, gone)
+            left = left if np.delete(counts, gone).any() else left[:0]  # nobody who counts
+            constant = self.mean._constant(left)
             if constant is not None:
                 out[place] = constant
             elif shard is not None:
@@ -323,7 +331,7 @@ class _Shard:
             except HoldfastError:  # there is no optimum without them
                 fine[place] = False
         fitted = self._layout.fitted(self._cells, sets)
-        fine &= np.isfinite(fitted.slope).all(axis=1)
+        fine &= np.isfinite(fitted.slope).all(axis=1) & fitted.told
         unfilled = np.isnan(fitted.fill)
         fine &= ~(unfilled & self._gaps.any(axis=0)).any(axis=1)
         slope = np.where(np.isfinite(fitted.slope), fitted.slope, 1.0) * self._unit

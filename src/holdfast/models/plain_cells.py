@@ -38,14 +38,17 @@ class Cells:
         Numbers, NaN where there is none.
     texts : ndarray of shape (q, c)
         1 in the column of each text.
+    told : ndarray of shape (q, columns of text)
+        1 where a text is no gap.
     """
 
     values: Array
     texts: Array
+    told: Array
 
     def of(self, rows: Any) -> Cells:
         """Some of the rows."""
-        return Cells(self.values[rows], self.texts[rows])
+        return Cells(self.values[rows], self.texts[rows], self.told[rows])
 
     @property
     def matrix(self) -> Array:
@@ -85,7 +88,11 @@ class Layout:
             if not all(_is_plain(part.steps) for part in mine):
                 return None
             numbers = [(p.columns, p.steps) for p in mine]
-            for part in (p for p in parts if isinstance(p, Texts)):
+            mine_too = [p for p in parts if isinstance(p, Texts)]
+            named = [name for part in mine_too for name in part.columns]
+            if len(set(named)) < len(named):  # coded twice, penalised twice
+                return None
+            for part in mine_too:
                 if not part.can_refit:
                     return None
                 for name, known, fill in zip(part.columns, part.known, part.fills, strict=True):
@@ -98,14 +105,17 @@ class Layout:
         values = [self._column(table, name) for columns, _ in self.numbers for name in columns]
         if any(v is None for v in values):
             return None
-        texts = []
+        texts, told = [], []
         for name, words, ignore, fill in self.texts:
-            held = [fill if _is_gap(cell) else cell for cell in table[name].tolist()]
+            gaps = [_is_gap(cell) for cell in table[name].tolist()]
+            told.append(~np.array(gaps, dtype=bool))
+            held = [fill if gap else cell for cell, gap in zip(table[name], gaps, strict=True)]
             codes = pd.Index(words, dtype=object).get_indexer(pd.Index(held, dtype=object))
             if (codes < 0).any() and not ignore:
                 return None
             texts.append(codes[:, None] == np.arange(len(words)))
-        return Cells(_beside(values, len(table)), _beside(texts, len(table)))
+        rows = len(table)
+        return Cells(_beside(values, rows), _beside(texts, rows), _beside(told, rows))
 
     def _column(self, table: Any, name: Any) -> Array | None:
         held = table[name] if isinstance(table, pd.DataFrame) else np.asarray(table)[:, name]
@@ -126,11 +136,17 @@ class Layout:
             centred |= any(_centres(step) for step in steps)
             start += len(columns)
         none = np.zeros((len(sets), 0))
-        left = cells.texts.sum(axis=0) - gone_of(sets, len(cells.values)) @ cells.texts
+        gone = gone_of(sets, len(cells.values))
+        left = cells.texts.sum(axis=0) - gone @ cells.texts
+        told = cells.told.sum(axis=0) - gone @ cells.told
         widths = [len(words) for _, words, *_ in self.texts]
         strict = np.repeat([not ignore for _, _, ignore, _ in self.texts], widths).astype(bool)
         return Fitted(
-            np.hstack([none, *fills]), np.hstack([none, *slopes]), (left > 0.5) | ~strict, centred
+            np.hstack([none, *fills]),
+            np.hstack([none, *slopes]),
+            (left > 0.5) | ~strict,
+            (told > 0.5).all(axis=1),
+            centred,
         )
 
 
@@ -146,6 +162,8 @@ class Fitted:
         By what numbers are multiplied; NaN where scikit-learn has to say.
     knows : (sets, c)
         Which texts can be scored.
+    told : (sets,)
+        Whether every column of text has one left; scikit-learn drops one of gaps alone.
     centred : bool
         Whether something is added to them.
     """
@@ -153,6 +171,7 @@ class Fitted:
     fill: Array
     slope: Array
     knows: Mask
+    told: Mask
     centred: bool
 
 
@@ -185,6 +204,8 @@ class Columns:
         self.sums = away.sum(axis=0) - gone @ away
         self.squares = (away**2).sum(axis=0) - gone @ away**2
         self.all_squares = (away**2).sum(axis=0)
+        #: gaps of all rows
+        self.empty = (~there).sum(axis=0)
         order = np.argsort(values, axis=0, kind="stable")  # NaN come last
         self._sorted = np.take_along_axis(values, order, axis=0)
         ranks = np.argsort(order, axis=0, kind="stable")
@@ -236,7 +257,8 @@ def _fill(step: SimpleImputer, columns: Columns) -> Array:
     """What gaps are filled with; NaN where nothing is known of a column."""
     known = columns.known
     if step.strategy == "constant":
-        return np.broadcast_to(np.asarray(step.statistics_, dtype=np.float64), known.shape)
+        constant = np.asarray(step.statistics_, dtype=np.float64)
+        return np.where(known > 0, constant, np.nan)  # a column of gaps alone is dropped
     if step.strategy == "mean":
         found = columns.centre + columns.sums / np.maximum(known, 1)
     else:
@@ -256,7 +278,9 @@ def _slope(step: Any, columns: Columns, fill: Array) -> Array:
         mean = (columns.sums + gaps * away) / some
         squares = columns.squares + gaps * away**2
         variance = np.maximum(squares / some - mean**2, 0.0)
-        before = columns.all_squares / len(columns._sorted)
+        total = len(columns._sorted)
+        filled = np.where(columns.empty > 0, np.nan_to_num(fill) - centre, 0.0)
+        before = (columns.all_squares + columns.empty * filled**2) / total
         whole = centre + mean
         same = (before == 0) | (variance <= count * _EPS * variance + (count * whole * _EPS) ** 2)
         lost = (variance <= _CANCELS * np.maximum(before, mean**2)) & ~same
