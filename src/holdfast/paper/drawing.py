@@ -609,7 +609,7 @@ def _privacy(results: pd.DataFrame) -> dict[str, Figure]:
     return {
         "privacy": _page(
             *(found, lines, "data", "model"),
-            title=f"differentially private training, best (ours), {_told(stop)}",
+            title=f"differentially private training\nbest (ours), {_told(stop)}",
         )
     }
 
