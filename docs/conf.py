@@ -24,6 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "api",
     "as_on_github",
+    "figures_beside",
     "command_line",
 ]
 root_doc = "index"
