@@ -25,6 +25,12 @@ from holdfast.models.smooth import SmoothLinearCore
 #: numbers kept of optima for when they are asked for again, and how many optima at least
 _KEPT, _FEWEST = 4e7, 8
 
+#: steps to an optimum on a hyperplane at most, and when it stands still
+_STEPS, _STILL = 30, 1e-11
+
+#: outward rounding of what a loss says of a score
+_OUT = 1e-12
+
 #: sets of weights from which it pays to have the products of coordinates
 _MANY = 16
 
@@ -67,6 +73,36 @@ class Optima:
             self._changes[key] = self.core.design.coordinates(theta - self.core.theta)
         return self._changes[key]
 
+    def at_drop(self, gone: Positions, query: Array, drop: float) -> Optimum:
+        """The optimum without some rows among the parameters that lower a score by so much.
+
+        Newton's method on that hyperplane; ``query`` is one of :meth:`queries`.
+        """
+        core, rows = self.core, self.rows
+        posed = core.posed_without(gone, self.factors(gone))
+        weights, penalty, linear = posed
+        T = core.design.T
+        stiff, last = (T.T * penalty) @ T, np.inf
+        change = self.change(gone)
+        for _ in range(_STEPS):
+            theta = core.theta + core.design.parameters(change)
+            z = core.training_features @ theta
+            slopes = rows.T @ (weights * self.loss.slopes(z, self.y))
+            slopes += T.T @ (penalty * theta + linear)
+            root = np.sqrt(weights * self.loss.curvatures(z, self.y))[:, None] * rows
+            factored = linalg.cho_factor(root.T @ root + stiff, check_finite=False)
+            down, across = linalg.cho_solve(factored, np.column_stack([slopes, query])).T
+            pull = (-drop - query @ change + query @ down) / (query @ across)
+            step = pull * across - down
+            change = change + step
+            size = float(np.linalg.norm(step))
+            if size <= _STILL * (1.0 + float(np.linalg.norm(change))):
+                return Optimum(self, gone, change)
+            if not size < 4.0 * last:
+                break
+            last = min(last, size)
+        raise ArithmeticError("no optimum was found where the score is that low")
+
     def pairs(self, at: Optimum) -> Array:
         """Products of two coordinates of every row, (n, p(p + 1)/2); of one optimum at a time."""
         if self._paired is None or self._paired[0] is not at:
@@ -85,7 +121,7 @@ class Optima:
 
 
 class Optimum:
-    """A training problem at its optimum without some rows.
+    """A training problem without some rows: at its optimum, or at ``change`` from that of all.
 
     Attributes
     ----------
@@ -98,12 +134,12 @@ class Optimum:
     directions : (features, p) of the parameters
     """
 
-    def __init__(self, optima: Optima, gone: Positions):
+    def __init__(self, optima: Optima, gone: Positions, change: Array | None = None):
         core, self.gone = optima.core, gone
         self._optima = optima
         self.loss: Loss = optima.loss
         self.y = optima.y
-        self.change = optima.change(gone)
+        self.change = optima.change(gone) if change is None else change
         self.theta = core.theta + core.design.parameters(self.change)
         posed = core.posed_without(gone, optima.factors(gone))
         self.weights, self.penalty, self.linear = posed
@@ -124,6 +160,13 @@ class Optimum:
     @cached_property
     def directions(self) -> Array:
         found: Array = self._optima.core.design.T @ self._inverse.T
+        return found
+
+    @cached_property
+    def slopes(self) -> Array:
+        """The gradient of the problem, (p,); 0 at its optimum."""
+        pull = self.penalty * self.theta + self.linear
+        found: Array = self.directions.T @ pull - self.errors @ self.A
         return found
 
     def whiten(self, queries: Array) -> Array:
@@ -163,6 +206,12 @@ class Optimum:
         low, high = self.loss.secants(self.z, self.y, moves)
         fall, rise = self.v - self.weights * low, self.weights * high - self.v
         return np.maximum(fall, 0.0), np.maximum(rise, 0.0)
+
+    def pulls(self, moves: Array) -> tuple[Array, Array]:
+        """Between what ``e`` lies when scores move by at most so much, (n,) each."""
+        low = -self.weights * self.loss.slopes(self.z + moves, self.y)
+        high = -self.weights * self.loss.slopes(self.z - moves, self.y)
+        return low - _OUT * np.abs(low), high + _OUT * np.abs(high)
 
     def bends(self, moves: Array) -> tuple[Array, Array]:
         """Bounds on how they change, per unit of a move."""

@@ -9,6 +9,7 @@ import numpy as np
 from holdfast.algebra.deletions import LowRankDeletions
 from holdfast.algebra.rows import Array, Positions
 from holdfast.models.optima import Optima, Optimum
+from holdfast.proofs.levels import Edge
 from holdfast.proofs.remainder import Ladder
 from holdfast.proofs.sets import Pool, Sets, rows_of
 
@@ -50,6 +51,12 @@ class Points(Protocol):
 
     def drops(self, gone: tuple[int, ...]) -> Array:
         """What some units take off the scores, (q,); an error where there is no such model."""
+
+    def edge(self, gone: tuple[int, ...], j: int, drop: float) -> Edge | None:
+        """A recourse without some units where its score is so much lower, if there is such a place.
+
+        ``None`` too where it says no more than a step.
+        """
 
 
 class LinearPoints:
@@ -93,6 +100,9 @@ class LinearPoints:
         residuals = given.residuals + U @ change
         queries = given.queries @ whiten
         return LinearPoint(U @ whiten, residuals, queries, drops, self._order, self._starts)
+
+    def edge(self, gone: tuple[int, ...], j: int, drop: float) -> None:
+        return None
 
 
 class LinearPoint:
@@ -148,6 +158,16 @@ class SmoothPoints:
     def without(self, gone: tuple[int, ...]) -> SmoothPoint:
         at = self._optima.without(self.rows(gone))
         return SmoothPoint(at, self._queries, self._order, self._starts)
+
+    def edge(self, gone: tuple[int, ...], j: int, drop: float) -> Edge | None:
+        if not self._optima.core.penalised:  # deletions might leave no unique optimum
+            return None
+        query = self._queries[j]
+        try:
+            at = self._optima.at_drop(self.rows(gone), query, drop)
+        except (ArithmeticError, np.linalg.LinAlgError):
+            return None
+        return Edge(at, query, self._order, self._starts)
 
 
 class SmoothPoint:

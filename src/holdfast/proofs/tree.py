@@ -26,6 +26,8 @@ import numpy as np
 
 from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import HoldfastError
+from holdfast.proofs.edges import look, strongest
+from holdfast.proofs.levels import Edge
 from holdfast.proofs.looks import Node, Question
 from holdfast.proofs.points import Point, Points
 
@@ -35,6 +37,9 @@ FEW = 1_500
 #: units told apart at once where they are too many, how often that is done for each k, and how
 #: many may be gone by then
 AT_ONCE, AFAR, DEEP = 6, 200, 5
+
+#: what a look from an edge costs
+EDGED = 2
 
 #: recourses that are looked at together at the cost of one
 TOGETHER = 16
@@ -103,28 +108,47 @@ class Tree:
     ):
         self._points, self._broken, self._able, self.claims = points, broken, able, claims
         self._left, self._deadline, self._solved = looks, deadline, 0
+        self._tops: dict[int, dict[int, int]] = {}
         self._question = Question(0, proof, charged or nothing, self._suspect)
         self._tried: set[tuple[int, ...]] = set()
 
     def run(self, budget: int) -> None:
         """Raise what is certified, ``k`` by ``k``; then look for the attacks that are left."""
-        claims = self.claims
-        for k in range(1, budget + 1):
-            self._try_suspects(k)
-            some = np.flatnonzero((claims.certified == k - 1) & (claims.attacked > k))
-            if not some.size or self._over():
-                continue
-            self._question = replace(self._question, k=k)
-            self._spent = dict.fromkeys(some.tolist(), 0)
-            self._undecided: set[int] = set()
-            self._afar = AFAR
-            self._explore((), k, some, {})
-            if self._undecided and comb(self._able.size, k) <= ENUMERATED:
-                self._enumerate(k)
-            for j in some.tolist():
-                if j not in self._undecided and claims.attacked[j] > k:
-                    claims.certified[j] = k
+        for asks in (self._from_the_root, self._by_exploring):
+            for k in range(1, budget + 1):
+                self._try_suspects(k)
+                certified, attacked = self.claims.certified, self.claims.attacked
+                some = np.flatnonzero((certified == k - 1) & (attacked > k))
+                if not some.size or self._over():
+                    continue
+                self._question = replace(self._question, k=k)
+                self._undecided: set[int] = set()
+                asks(k, some)
+                safe = [j for j in some.tolist() if j not in self._undecided and attacked[j] > k]
+                certified[safe] = np.maximum(certified[safe], k)
         self._attack(budget)
+
+    def _from_the_root(self, k: int, some: Positions) -> None:
+        """One look for all of them, and one at each from its edge: nobody is told apart."""
+        point = self._stand(())
+        if point is None:
+            self._give_up(some)
+            return
+        node = Node(self._question, point, (), k)
+        some = self._with_room(some, node.rooms(some))
+        self._left -= 1 + some.size // TOGETHER
+        left = node.from_afar(some, self._able)[0]
+        for j in left:
+            if self._over() or not self._climbed(j, k):
+                self._give_up([j])
+
+    def _by_exploring(self, k: int, some: Positions) -> None:
+        """The tree."""
+        self._spent = dict.fromkeys(some.tolist(), 0)
+        self._afar = AFAR
+        self._explore((), k, some, {})
+        if self._undecided and comb(self._able.size, k) <= ENUMERATED:
+            self._enumerate(k)
 
     def _enumerate(self, k: int) -> None:
         """All sets of ``k``, for those that are still open: where sets are few that is a proof."""
@@ -248,6 +272,7 @@ class Tree:
             self._afar -= 1
             self._left -= 1 + some.size // TOGETHER
             left, pulls, bounded = node.from_afar(some, able)
+            left = self._at_edges(left, gone, k)
             few = {j: units for j, units in left.items() if units.size <= FEW and bounded}
             found |= few
             some = np.array([j for j in left if j not in few], dtype=np.intp)
@@ -264,6 +289,44 @@ class Tree:
                 self._without_able(t, gone, k, some, able)
             some = self._open(some)
         return found
+
+    def _at_edges(
+        self, left: dict[int, Positions], gone: tuple[int, ...], k: int
+    ) -> dict[int, Positions]:
+        """Who is still open after a look from the edge, and their candidates."""
+        for j in self._open(left).tolist() if gone else []:
+            edge = None if self._over() else self._edge(j, gone, self._question.k)
+            if edge is None:
+                continue
+            self._left -= EDGED
+            looked = look(edge, left[j], k, self._tops.setdefault(len(gone), {}))
+            if looked.proven:
+                left.pop(j)
+            else:
+                left[j] = looked.alive
+                self._suspect((*gone, *strongest(edge, left[j], k)), j)
+        return {j: left[j] for j in self._open(left).tolist()}
+
+    def _edge(self, j: int, gone: tuple[int, ...], k: int) -> Edge | None:
+        """The edge of a recourse, for sets of at least ``k``."""
+        return self._points.edge(gone, j, float(self._question.proof[j, k:].min()))
+
+    def _climbed(self, j: int, k: int) -> bool:
+        """How far a recourse is safe as seen from its edge; whether it is at ``k``."""
+        claims, edge, tops = self.claims, self._edge(j, (), k), self._tops.setdefault(0, {})
+        low, high = k - 1, len(self._question.proof[j]) - 1
+        while edge is not None and low < (high := min(high, int(claims.attacked[j]) - 1)):
+            asked = (low + high + 1) // 2 if high > low + 3 else high
+            self._suspect(strongest(edge, self._able, asked), j)
+            if claims.attacked[j] <= asked:
+                continue
+            self._left -= EDGED
+            if look(edge, self._able, asked, tops).proven:
+                low = asked
+            else:
+                high = asked - 1
+        claims.certified[j] = max(low, int(claims.certified[j]))
+        return low >= k
 
     def _without_able(
         self, t: int, gone: tuple[int, ...], k: int, some: Positions, able: Positions

@@ -1,0 +1,350 @@
+"""Which sets of units can break a recourse, looked at from its edge (:mod:`holdfast.proofs.levels`).
+
+At a level every set is bounded by a quadratic form: what its units do alone, and by pairs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from holdfast.algebra.pair_loops import at_corners, branch_pairs, paid
+from holdfast.algebra.rows import Array, Positions
+from holdfast.proofs.levels import Edge, Level
+from holdfast.proofs.sets import OUT, largest_sum, rows_of
+
+#: the highest level, and how many are passed by on the way up to the one that covers every set
+_HIGHEST, _STRIDE = 26, 2
+
+#: the strongest and the longest units, so many of each, are looked at by pairs; others with them,
+#: so many at a time; and those that are looked at for what they pull
+_CORE, _TILE, _WIDE = 256, 1_024, 1_000
+
+#: nodes of a tree
+_NODES = 500
+
+#: weights of what sets pull that are tried, in shares of the room per unit of it
+_WEIGHTS = (0.0, 0.3, 1.0, 3.0)
+
+#: of a bound that is so much beyond the room nothing more is tried
+_BEYOND = 1.25
+
+#: where more than this share of the units may be part of a set that breaks it, no more is asked
+_MANY = 0.5
+
+#: what rounding may hide of a bound
+_SLACK = 1e-9
+
+#: units among which an attack is looked for, and how often it is changed
+_STRONGEST, _CHANGES = 200, 60
+
+
+class Looked(NamedTuple):
+    """What came of a look: whether no set breaks the recourse; else who may be part of one."""
+
+    proven: bool
+    alive: Positions
+    danger: Array
+
+
+class Terms:
+    """Some units at a level: what they do alone and by pairs.
+
+    Attributes
+    ----------
+    alone, pulls : (units,)
+        What each adds to the push, and to ``‖G‖_M²``.
+    lengths : (units,) ``‖G‖_M`` of each at most
+    """
+
+    def __init__(self, edge: Edge, level: Level, units: Positions, k: int):
+        self.k = k
+        rows, self._starts = edge.rows(units)
+        self._single = rows.size == units.size
+        A = self._A = edge.across[rows]
+        self._low, self._high = level.least[rows], level.most[rows]
+        size = np.maximum(-self._low, self._high)
+        along, gamma = edge.along[rows], edge.at.v[rows] * edge.along[rows]
+        own = along * edge.at.errors[rows]
+        tilt = _tilt(own, np.abs(edge.at.errors[rows]), np.abs(gamma), k)
+        self._Y = A @ level.middle
+        self._K = A @ (level.bent + level.spread / (2.0 * tilt))
+        self._M = A @ level.metric
+        products = [np.einsum("ij,ij->i", B, A) for B in (self._Y, self._K, self._M)]
+        metric = np.sqrt(np.maximum(products[2], 0.0))
+        spread = np.sqrt(np.maximum(np.einsum("ij,ij->i", A @ level.spread, A), 0.0))
+        linear = own + np.maximum(gamma * self._low, gamma * self._high) * products[0]
+        linear += 0.5 * tilt * (gamma * spread) ** 2 + level.twice[rows]
+        linear += np.abs(gamma) * metric * level.shoved
+        directly = np.maximum(along * self._low, along * self._high)
+        gamma = self._gamma = np.where(directly < linear, 0.0, gamma)
+        self._beside = np.sqrt(tilt) * np.abs(gamma) * spread
+        least = np.maximum(self._low * self._high, 0.0)  # of a square, where there is a sign
+        square = np.where(products[1] > 0, size**2, np.minimum(size**2, least))
+        alone = np.minimum(linear, directly) + products[1] * square + edge.beside(rows, size, k)
+        norms = [np.sqrt(np.einsum("ij,ij->i", B, B)) for B in (A, self._Y, self._K)]
+        self.lengths = self._by_unit(size * metric)
+        self.alone, self.pulls = self._by_unit(alone), self._by_unit((size * metric) ** 2)
+        self._norms = [
+            self._by_unit(each)
+            for each in (
+                size * norms[0],
+                np.abs(gamma) * norms[1],
+                self._beside,
+                2.0 * size * norms[2],
+            )
+        ]
+        if not self._single:
+            self._add_within()
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def _by_unit(self, of_rows: Array) -> Array:
+        if self._single:
+            return of_rows
+        found: Array = np.add.reduceat(of_rows, self._starts[:-1])
+        return found
+
+    def _add_within(self) -> None:
+        """Pairs of rows of the same unit."""
+        for unit in np.flatnonzero(np.diff(self._starts) > 1).tolist():
+            rows = np.arange(self._starts[unit], self._starts[unit + 1])
+            later = np.triu_indices(rows.size, 1)
+            self.alone[unit] += self._of_rows(rows, rows, 1.0, 0.0)[later].sum()
+            self.pulls[unit] += self._of_rows(rows, rows, 0.0, 1.0)[later].sum()
+
+    def _of_rows(self, some: Positions, others: Positions, push: float, pull: float) -> Array:
+        theirs = self._A[others]
+        found: Array = (2.0 * (push * self._K[some] + pull * self._M[some])) @ theirs.T
+        products = self._Y[some] @ theirs.T if push else np.zeros_like(found)
+        at_corners(
+            found,
+            products,
+            *(each[some] for each in (self._low, self._high, self._gamma, self._beside)),
+            *(each[others] for each in (self._low, self._high, self._gamma, self._beside)),
+        )
+        return found
+
+    def pairs(
+        self, some: Positions, others: Positions, push: float = 1.0, pull: float = 0.0
+    ) -> Array:
+        """What pairs of units add at most to so much of the push and of the pull together."""
+        if self._single:
+            return self._of_rows(some, others, push, pull)
+        mine, starts = rows_of(self._starts, some)
+        theirs, begins = rows_of(self._starts, others)
+        found = self._of_rows(mine, theirs, push, pull)
+        found = np.add.reduceat(found, starts[:-1], axis=0)
+        found = np.add.reduceat(found, begins[:-1], axis=1)
+        return found
+
+    def values(self, room: float, weight: float) -> tuple[Array, Positions]:
+        """What each adds to the push and so much of the pull, with the partners it pays for.
+
+        And the places they have, the core first. Who is not in the core pays for all of it, and
+        for others by their lengths.
+        """
+        alone, k = self.alone + weight * self.pulls, self.k - 1
+        long, first, beside, bent = self._norms
+        order, many = self._ranked(alone, self._norms[0])
+        core, rest = order[:many], order[many:]
+        values = np.empty(len(self))
+        payments = np.empty(many)
+        paid(self.pairs(core, core, 1.0, weight), np.arange(many), k, np.zeros(many), payments)
+        values[:many] = alone[core] + payments * OUT
+        if not rest.size:
+            return np.maximum(values, 0.0), order
+
+        def for_partners(count: Any) -> Array:
+            """What those of the rest pay for partners, by lengths: sums over these being given."""
+            found = first[rest] * count(long) + long[rest] * count(first)
+            found += beside[rest] * count(beside) + bent[rest] * count(long)
+            return np.asarray(found + 2.0 * weight * self.lengths[rest] * count(self.lengths))
+
+        values[many:] = alone[rest] + for_partners(lambda each: largest_sum(each, k)) * OUT
+        far = for_partners(lambda each: float(each[rest].max()))
+        top = np.sort(np.maximum(values[:many], 0.0))[::-1][: self.k]
+        matters = max(min(float(top[-1]), room - float(top[:-1].sum())), 0.0)
+        looked = np.flatnonzero(values[many:] > matters)
+        for start in range(0, looked.size, _TILE):
+            few = looked[start : start + _TILE]
+            pairs, payments = self.pairs(rest[few], core, 1.0, weight), np.empty(few.size)
+            paid(pairs, np.full(few.size, many), k, far[few], payments)
+            closer = alone[rest[few]] + payments * OUT
+            values[many + few] = np.minimum(values[many + few], closer)
+        return np.maximum(values, 0.0), order
+
+    def _ranked(self, alone: Array, lengths: Array) -> tuple[Positions, int]:
+        """Units by rank: a core of the strongest and the longest, then the others."""
+        chosen = np.zeros(alone.size, dtype=bool)
+        for each in (alone, lengths):
+            if each.size <= _CORE:
+                chosen[:] = True
+            else:
+                chosen[np.argpartition(-each, _CORE)[:_CORE]] = True
+        order = np.lexsort((-alone, ~chosen))
+        return order, int(chosen.sum())
+
+
+def covered(terms: Terms, most: float) -> bool:
+    """Whether no set of ``k`` can pull more."""
+    if largest_sum(terms.lengths, terms.k) ** 2 <= most:
+        return True
+    order = np.argsort(-terms.lengths, kind="stable")
+    core = order[:_WIDE]
+    longest = float(terms.lengths[order[_WIDE]]) if order.size > _WIDE else 0.0
+    rest = longest * (longest + 2.0 * largest_sum(terms.lengths, terms.k - 1))
+    pairs = _without_diagonal(terms.pairs(core, core, 0.0, 1.0))
+    return _branched(terms.pulls[core], pairs, terms.k, most, rest)[0] == 0
+
+
+def look(edge: Edge, units: Positions, k: int, tops: dict[int, int]) -> Looked:
+    """Whether sets of at most ``k`` of some units can break a recourse.
+
+    ``tops`` remembers from which level on all sets of ``k`` are covered.
+    """
+    if not units.size:
+        return Looked(edge.margin > 0, units, np.zeros(0))
+    top = _top(edge, units, k, tops)
+    if top is None:
+        return Looked(False, units, edge.lengths(units))
+    number, terms, level = top
+    room = edge.margin * (1.0 - _SLACK) - level.hidden
+    values, order = terms.values(room, 0.0)
+    if largest_sum(values, k) * (1.0 + _SLACK) <= room:
+        return Looked(True, units[:0], np.zeros(0))
+    numbers = [*range(number % _STRIDE, number, _STRIDE), number]
+    levels = [edge.level(lower, k) for lower in numbers]
+    alive, danger = np.zeros(units.size, dtype=bool), np.zeros(units.size)
+    for place in range(-1, len(numbers) - 1):  # the highest first: it fails most often
+        at = levels[place]
+        assert at is not None
+        below = levels[place - 1] if numbers[place] != numbers[0] else None
+        here = terms if place == -1 else Terms(edge, at, units, k)
+        room = edge.margin * (1.0 - _SLACK) - at.hidden
+        proven, some, value = _within(here, room, 0.0 if below is None else below.covers, at.covers)
+        if not proven:
+            alive |= some
+            danger = np.maximum(danger, value)
+            if alive.sum() > _MANY * units.size:
+                return Looked(False, units, danger)
+    return Looked(not alive.any(), units[alive], danger[alive])
+
+
+def _top(
+    edge: Edge, units: Positions, k: int, tops: dict[int, int]
+) -> tuple[int, Terms, Level] | None:
+    """The lowest level that covers all sets, as far as can be seen."""
+    found: tuple[int, Terms, Level] | None = None
+    number = tops.get(k, 0)
+    up = False
+    while 0 <= number <= _HIGHEST:
+        level = edge.level(number, k)
+        if level is None:
+            break
+        terms = Terms(edge, level, units, k)
+        if covered(terms, level.covers * (1.0 - _SLACK)):
+            found = number, terms, level
+            if up:
+                break
+            number -= 1
+        elif found is not None:
+            break
+        else:
+            number, up = number + 1, True
+    if found is not None:
+        tops[k] = found[0]
+    return found
+
+
+def _within(terms: Terms, room: float, floor: float, covers: float) -> tuple[bool, Array, Array]:
+    """Whether sets that pull at least so much stay within the room.
+
+    Also who may be part of one that does not, and what each does. Everybody may where there is a
+    set that pulls as much and no more than the level covers: no other level will help.
+    """
+    k, count = terms.k, len(terms)
+    alive, danger = np.ones(count, dtype=bool), np.zeros(count)
+    if room <= 0:
+        return False, alive, terms.alone
+    price = room / (k * floor) if floor else 0.0
+    for share in _WEIGHTS if floor else _WEIGHTS[:1]:
+        weight = share * price
+        reach = room + weight * floor
+        values, order = terms.values(reach, weight)
+        largest = largest_sum(values, k) * (1.0 + _SLACK)
+        if largest <= reach:
+            return True, alive, danger
+        fine = values + largest_sum(values, k - 1) <= reach * (1.0 - _SLACK)
+        alive[order[fine]] = False
+        if share == 0.0:
+            danger[order] = values
+        if largest > _BEYOND * reach:
+            break
+        core, rest = order[~fine], 0.0
+        if core.size > 2 * _CORE:
+            core, rest = core[: 2 * _CORE], float(values[~fine][2 * _CORE :].max())
+        if k * rest > reach:
+            continue
+        pairs = _without_diagonal(terms.pairs(core, core, 1.0, weight))
+        single = terms.alone[core] + weight * terms.pulls[core]
+        verdict, some = _branched(single, pairs, k, reach * (1.0 - _SLACK), rest)
+        if verdict == 0:
+            return True, alive, danger
+        if verdict == 1 and share == 0.0:
+            found = core[some]
+            both = _without_diagonal(terms.pairs(found, found, 0.0, 1.0))
+            pull = float(terms.pulls[found].sum() + 0.5 * both.sum())
+            if floor < pull <= covers:
+                return False, np.ones(count, dtype=bool), danger
+    return False, alive, danger
+
+
+def strongest(edge: Edge, units: Positions, k: int) -> tuple[int, ...]:
+    """A set of ``k`` that pushes a recourse hard: one more at a time, then exchanged."""
+    level = edge.level(0, k)
+    if level is None or units.size < k:
+        return ()
+    terms = Terms(edge, level, units, k)
+    some = np.argsort(-terms.alone, kind="stable")[:_STRONGEST]
+    pairs = _without_diagonal(terms.pairs(some, some))
+    gains, chosen = terms.alone[some].copy(), np.zeros(some.size, dtype=bool)
+    for _ in range(k):
+        best = int(np.argmax(np.where(chosen, -np.inf, gains)))
+        chosen[best] = True
+        gains += pairs[best]
+    for _ in range(_CHANGES):
+        mine, others = np.flatnonzero(chosen), np.flatnonzero(~chosen)
+        if not others.size:
+            break
+        change = gains[others] - gains[mine, None] - pairs[np.ix_(mine, others)]
+        out, into = np.unravel_index(int(np.argmax(change)), change.shape)
+        if not change[out, into] > 1e-12:
+            break
+        gone, new = mine[out], others[into]
+        chosen[gone], chosen[new] = False, True
+        gains += pairs[new] - pairs[gone]
+    return tuple(units[some[chosen]].tolist())
+
+
+def _tilt(own: Array, pulls: Array, slopes: Array, k: int) -> float:
+    """``α``, for sets that push the recourse hardest."""
+    top = np.argpartition(-own, min(k, own.size) - 1)[:k]
+    return float(pulls[top].sum() / max(float(slopes[top].sum()), 1e-300))
+
+
+def _branched(
+    alone: Array, pairs: Array, k: int, room: float, rest: float
+) -> tuple[int, Positions]:
+    """The verdict of a tree, and the places of the set that it is about."""
+    order, found = np.argsort(-alone, kind="stable"), np.zeros(k, dtype=np.int64)
+    ranked = np.ascontiguousarray(pairs[np.ix_(order, order)])
+    verdict, size = branch_pairs(alone[order], ranked, k, room, rest, _NODES, found)
+    return verdict, order[found[:size]]
+
+
+def _without_diagonal(pairs: Array) -> Array:
+    np.fill_diagonal(pairs, 0.0)
+    return pairs
