@@ -77,12 +77,12 @@ class Terms:
         linear = own + np.maximum(gamma * self._low, gamma * self._high) * products[0]
         linear += 0.5 * tilt * (gamma * spread) ** 2 + level.twice[rows]
         linear += np.abs(gamma) * metric * level.shoved
-        directly = np.maximum(along * self._low, along * self._high)
+        directly = level.directly[rows]
         gamma = self._gamma = np.where(directly < linear, 0.0, gamma)
         self._beside = np.sqrt(tilt) * np.abs(gamma) * spread
         least = np.maximum(self._low * self._high, 0.0)  # of a square, where there is a sign
         square = np.where(products[1] > 0, size**2, np.minimum(size**2, least))
-        alone = np.minimum(linear, directly) + products[1] * square + edge.beside(rows, size, k)
+        alone = np.minimum(linear, directly) + products[1] * square + edge.beside(level, rows, k)
         norms = [np.sqrt(np.einsum("ij,ij->i", B, B)) for B in (A, self._Y, self._K)]
         self.lengths = self._by_unit(size * metric)
         self.alone, self.pulls = self._by_unit(alone), self._by_unit((size * metric) ** 2)

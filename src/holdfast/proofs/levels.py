@@ -23,7 +23,10 @@ what is counted in both, and with :math:`γ_i = v_iβ_i` the push is
 .. math:: Σ_S β_i e_i − Σ_S γ_i m_i + Σ_{i∉S} β_i ψ_i − m .
 
 **How far.** As long as rows move by at most :math:`μ_i`, the loss says :math:`−F ≼ X ≼ R`, two
-matrices, and where :math:`e_i^+` lies. With :math:`M = (I − F)^{-1}` then :math:`|m_i| ≤
+matrices, and where :math:`e_i^+` lies. Of rows that may move far it says little: for these ``O``
+:math:`e_i^+ = e_i − s_i m_i` is put on the other side, so that :math:`I + X − Σ_{S∩O} s_ia_ia_iᵀ`
+takes the place of :math:`I + X` and :math:`e_i` that of :math:`e_i^+`; ``F`` then counts all of
+:math:`v_i a_ia_iᵀ`, whether the row stays (:math:`s_i ≥ 0`) or goes. With :math:`M = (I − F)^{-1}` then :math:`|m_i| ≤
 ‖a_i‖_M ‖G‖_M`. A *level* has :math:`μ_i = ‖a_i‖_M ε`: scaling ``S`` from 0 to 1 moves ``δ``
 continuously from 0, so sets with :math:`‖G‖_M < ε` wherever their :math:`e^+` lie never leave it.
 That is a quadratic form in ``S`` which is bounded once for all sets of ``k`` (:meth:`Edge.top`).
@@ -69,6 +72,9 @@ _FIRST, _RATIO = 0.4, 1.15
 #: rounds to the moves of a level, and how much further each looks
 _ROUNDS, _FURTHER = 15, 1.002
 
+#: rows that may move further are apart: they count with what they pull before they move
+_FAR = 2.0
+
 #: an eigenvalue of ``F`` that leaves too little of the identity
 _SOFT = 0.999
 
@@ -80,8 +86,10 @@ class Level:
     Attributes
     ----------
     metric, middle, spread, bent : ``M``, ``Y``, ``Δ`` and the form that ``δᵀWδ`` stays below
-    least, most : (n,) where ``e⁺`` lies
+    least, most : (n,) where lies what a row pulls with in ``G``
     twice : (n,) what rows pay for being in a sum over all
+    directly : (n,) ``βe⁺`` at most
+    sizes : (n,) ``|e⁺|`` at most
     covers : the ``‖G‖_M²`` it holds up to
     shoved : what ``p`` adds to ``‖G‖_M`` at most
     hidden : what everybody is charged
@@ -94,6 +102,8 @@ class Level:
     least: Array
     most: Array
     twice: Array
+    directly: Array
+    sizes: Array
     covers: float
     shoved: float
     hidden: float
@@ -145,13 +155,13 @@ class Edge:
         found: Array = np.add.reduceat(np.abs(self.at.errors * self._lengths)[rows], starts[:-1])
         return found
 
-    def beside(self, rows: Positions, pulls: Array, k: int) -> Array:
+    def beside(self, level: Level, rows: Positions, k: int) -> Array:
         """What rows change along the score beside their own terms."""
         shifts = self.shifts(k)
         if shifts is None or not len(shifts.vectors):
             return np.zeros(rows.size)
         found: Array = shifts.along(self.direction[None], rows)[0][0]
-        return found + shifts.reweighted * np.abs(self.along[rows]) * pulls
+        return found + shifts.reweighted * np.abs(self.along[rows]) * level.sizes[rows]
 
     def shifts(self, k: int) -> Shifts | None:
         """What else changes when so many units go; ``None`` where nothing bounds it."""
@@ -171,8 +181,10 @@ class Edge:
     def _made(self, reach: float, k: int, shifts: Shifts) -> Level | None:
         """One level, if there is one: moves that what they allow does not exceed."""
         at, A, moves = self.at, self.across, self._lengths * reach
+        far = moves > _FAR
         for _ in range(_ROUNDS):
             fall, rise = at.secants(moves)
+            fall[far] = at.v[far]
             if not (np.all(np.isfinite(fall)) and np.all(np.isfinite(rise))):
                 return None
             up = at.largest(rise) if shifts.reweighted else 0.0
@@ -192,7 +204,10 @@ class Edge:
         low, high = at.bends(moves)
         W = _form(A, np.maximum(self.along * low, self.along * high))
         least, most = at.pulls(moves)
-        shoved = self._shoved(k, shifts, np.maximum(-least, most)) * np.sqrt(longest) * OUT
+        sizes = np.maximum(-least, most)
+        directly = np.maximum(self.along * least, self.along * most)
+        least, most = np.where(far, at.errors, least), np.where(far, at.errors, most)
+        shoved = self._shoved(k, shifts, sizes) * np.sqrt(longest) * OUT
         hidden = float(np.linalg.norm(W, 2)) * longest * (2.0 * reach + shoved) * shoved
         if len(shifts.vectors):
             b = self.direction[None]
@@ -207,6 +222,8 @@ class Edge:
             least=least,
             most=most,
             twice=np.maximum(np.maximum(-self.along * low, -self.along * high), 0.0) * moves**2,
+            directly=directly,
+            sizes=sizes,
             covers=max(reach / OUT - shoved, 0.0) ** 2,
             shoved=float(shoved),
             hidden=float(hidden) * OUT,
