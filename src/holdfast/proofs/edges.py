@@ -28,7 +28,7 @@ _NODES = 500
 _WEIGHTS = (0.0, 0.3, 1.0, 3.0)
 
 #: of a bound that is so much beyond the room nothing more is tried
-_BEYOND = 1.25
+_BEYOND = 3.0
 
 #: where more than this share of the units may be part of a set that breaks it, no more is asked
 _MANY = 0.5

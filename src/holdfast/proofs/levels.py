@@ -41,7 +41,7 @@ The loss says :math:`β_iψ_i ≤ w_i m_i^2`; with :math:`W = Σ_{all} w_i a_ia_
           δᵀWδ ≤ Gᵀ(YWY + t\,YWΔWY + (\tfrac 1t + λ)Δ)G,
 
 ``λ`` the largest eigenvalue of :math:`Δ^½WΔ^½`. The sum over all has rows of ``S`` that it should
-not: they pay :math:`\max(−β_iψ_i)`. A row for which that is too much pays the most that
+not: where :math:`w_i` is negative they pay for that. A row for which that is too much pays the most that
 :math:`β_ie_i^+` can be instead. So a bound is a quadratic form over ``S`` with coefficients that
 are known up to :math:`e^+`, bilinear in them: at the corners of their ranges.
 
@@ -73,7 +73,7 @@ _FIRST, _RATIO = 0.4, 1.15
 _ROUNDS, _FURTHER = 15, 1.002
 
 #: rows that may move further are apart: they count with what they pull before they move
-_FAR = 2.0
+_FAR = 1.75
 
 #: an eigenvalue of ``F`` that leaves too little of the identity
 _SOFT = 0.999
@@ -202,7 +202,8 @@ class Edge:
             return None
         inner = np.linalg.inv(np.eye(len(M)) * (1.0 + moved) + _form(A, rise))
         low, high = at.bends(moves)
-        W = _form(A, np.maximum(self.along * low, self.along * high))
+        weights = np.maximum(self.along * low, self.along * high)
+        W = _form(A, weights)
         least, most = at.pulls(moves)
         sizes = np.maximum(-least, most)
         directly = np.maximum(self.along * least, self.along * most)
@@ -221,7 +222,7 @@ class Edge:
             bent=_bent(0.5 * (M + inner), 0.5 * (M - inner), W),
             least=least,
             most=most,
-            twice=np.maximum(np.maximum(-self.along * low, -self.along * high), 0.0) * moves**2,
+            twice=np.maximum(-weights, 0.0) * moves**2,
             directly=directly,
             sizes=sizes,
             covers=max(reach / OUT - shoved, 0.0) ** 2,

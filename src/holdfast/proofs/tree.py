@@ -109,16 +109,22 @@ class Tree:
         self._points, self._broken, self._able, self.claims = points, broken, able, claims
         self._left, self._deadline, self._solved = looks, deadline, 0
         self._tops: dict[int, dict[int, int]] = {}
+        self._stuck: dict[int, int] = {}
         self._question = Question(0, proof, charged or nothing, self._suspect)
         self._tried: set[tuple[int, ...]] = set()
 
     def run(self, budget: int) -> None:
-        """Raise what is certified, ``k`` by ``k``; then look for the attacks that are left."""
-        for asks in (self._from_the_root, self._by_exploring):
+        """Raise what is certified, ``k`` by ``k``; then look for the attacks that are left.
+
+        From the root for everybody, then by exploring: first for those who have something to meet.
+        """
+        rounds = ((self._from_the_root, 2), (self._by_exploring, 1), (self._by_exploring, 2))
+        for asks, beyond in rounds:
             for k in range(1, budget + 1):
                 self._try_suspects(k)
                 certified, attacked = self.claims.certified, self.claims.attacked
-                some = np.flatnonzero((certified == k - 1) & (attacked > k))
+                here = (certified == k - 1) & (attacked > k) & (attacked < budget + beyond)
+                some = np.flatnonzero(here)
                 if not some.size or self._over():
                     continue
                 self._question = replace(self._question, k=k)
@@ -139,7 +145,7 @@ class Tree:
         self._left -= 1 + some.size // TOGETHER
         left = node.from_afar(some, self._able)[0]
         for j in left:
-            if self._over() or not self._climbed(j, k):
+            if self._over() or self._stuck.get(j, 0) == k or not self._climbed(j, k):
                 self._give_up([j])
 
     def _by_exploring(self, k: int, some: Positions) -> None:
@@ -326,6 +332,7 @@ class Tree:
             else:
                 high = asked - 1
         claims.certified[j] = max(low, int(claims.certified[j]))
+        self._stuck[j] = low + 1
         return low >= k
 
     def _without_able(
