@@ -58,6 +58,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -73,7 +74,10 @@ _FIRST, _RATIO = 0.4, 1.15
 _ROUNDS, _FURTHER = 15, 1.002
 
 #: rows that may move further are apart: they count with what they pull before they move
-_FAR = 1.75
+_FAR = 2.0
+
+#: what they may hold of the curvature of any direction
+_HELD = 0.8
 
 #: an eigenvalue of ``F`` that leaves too little of the identity
 _SOFT = 0.999
@@ -181,7 +185,7 @@ class Edge:
     def _made(self, reach: float, k: int, shifts: Shifts) -> Level | None:
         """One level, if there is one: moves that what they allow does not exceed."""
         at, A, moves = self.at, self.across, self._lengths * reach
-        far = moves > _FAR
+        far = self._far(moves)
         for _ in range(_ROUNDS):
             fall, rise = at.secants(moves)
             fall[far] = at.v[far]
@@ -229,6 +233,15 @@ class Edge:
             shoved=float(shoved),
             hidden=float(hidden) * OUT,
         )
+
+    def _far(self, moves: Array) -> Any:
+        """Rows that may move far, as long as they do not hold too much of a direction."""
+        least = _FAR
+        while np.any(far := moves > least):
+            if self.at.largest(np.where(far, self.at.v, 0.0)) <= _HELD:
+                break
+            least *= _RATIO
+        return far
 
     def _shoved(self, k: int, shifts: Shifts, pulls: Array) -> float:
         """``‖p‖`` at most."""
