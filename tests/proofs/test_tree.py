@@ -19,8 +19,9 @@ from sklearn.linear_model import (
 )
 from sklearn.linear_model import TweedieRegressor as Tweedie
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from smooth_models import SMOOTH, a_model
 
 import holdfast as hf
 from holdfast.algebra.units import Units
@@ -148,30 +149,7 @@ def test_law_boxes_pulls_and_spreads_bound_every_set(subjects, seed, k, core):
 # the remainder -------------------------------------------------------------------------------
 
 
-def a_model(rng, kind):
-    n, d = 60, 3
-    X = rng.standard_t(3, size=(n, d))
-    z = X @ rng.normal(size=d) * 0.5
-    y = (z + rng.logistic(size=n) > 0).astype(int)
-    logistic = {"tol": 1e-10, "max_iter": 10_000}
-    made = {
-        "plain": LogisticRegression(C=0.5, **logistic),
-        "balanced": LogisticRegression(C=0.5, class_weight="balanced", **logistic),
-        "std": make_pipeline(StandardScaler(), LogisticRegression(C=0.1, **logistic)),
-        "minmax": make_pipeline(MinMaxScaler(), LogisticRegression(C=0.3, **logistic)),
-        "poisson": PoissonRegressor(alpha=0.3, tol=1e-10, max_iter=10_000),
-        "std and balanced": make_pipeline(
-            StandardScaler(), LogisticRegression(C=0.1, class_weight="balanced", **logistic)
-        ),
-    }[kind]
-    if kind == "poisson":
-        y = rng.poisson(np.exp(0.3 * z)).astype(float)
-    return hf.erasable(made.fit(X, y), X, y)
-
-
-@pytest.mark.parametrize(
-    "kind", ["plain", "balanced", "std", "minmax", "poisson", "std and balanced"]
-)
+@pytest.mark.parametrize("kind", SMOOTH)
 @settings(max_examples=8, deadline=None)
 @given(seed=SEEDS, k=st.integers(1, 4))
 def test_law_steps_bound_the_way_and_charges_the_effect(kind, seed, k):

@@ -1,4 +1,4 @@
-"""Inner loops over pairs of units, compiled: forms at the corners of ranges, payments, branching."""
+"""Inner loops over pairs of units, compiled: forms at corners of ranges, payments, branching."""
 
 from __future__ import annotations
 

@@ -1,10 +1,18 @@
-"""Which sets of units can break a recourse, looked at from its edge (:mod:`holdfast.proofs.levels`).
+"""Which sets can break a recourse, looked at from its edge (:mod:`holdfast.proofs.levels`).
 
-At a level every set is bounded by a quadratic form: what its units do alone, and by pairs.
+At a level the push of a set is at most a quadratic form: what its units add alone, and by pairs.
+Pairs are paid for once, by who comes later in an order in which the strongest and the longest come
+first; where the largest values together stay below the margin nothing breaks it. Else those who
+can be part of a set that does are branched on, the pairs of those chosen counted as they are.
+
+At a level only sets count that pull more than ``f`` at the level below, which does not cover them:
+adding ``w`` times (what they pull there − ``f``), for any ``w ≥ 0``, lowers none of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +46,9 @@ _SLACK = 1e-9
 
 #: units among which an attack is looked for, and how often it is changed
 _STRONGEST, _CHANGES = 200, 60
+
+
+Pairs = Callable[[Positions, Positions], Array]
 
 
 class Looked(NamedTuple):
@@ -86,7 +97,7 @@ class Terms:
         norms = [np.sqrt(np.einsum("ij,ij->i", B, B)) for B in (A, self._Y, self._K)]
         self.lengths = self._by_unit(size * metric)
         self.alone, self.pulls = self._by_unit(alone), self._by_unit((size * metric) ** 2)
-        self._norms = [
+        self.norms = [
             self._by_unit(each)
             for each in (
                 size * norms[0],
@@ -112,47 +123,86 @@ class Terms:
         for unit in np.flatnonzero(np.diff(self._starts) > 1).tolist():
             rows = np.arange(self._starts[unit], self._starts[unit + 1])
             later = np.triu_indices(rows.size, 1)
-            self.alone[unit] += self._of_rows(rows, rows, 1.0, 0.0)[later].sum()
-            self.pulls[unit] += self._of_rows(rows, rows, 0.0, 1.0)[later].sum()
+            self.alone[unit] += self._rows_push(rows, rows)[later].sum()
+            self.pulls[unit] += self._rows_pull(rows, rows)[later].sum()
 
-    def _of_rows(self, some: Positions, others: Positions, push: float, pull: float) -> Array:
-        theirs = self._A[others]
-        found: Array = (2.0 * (push * self._K[some] + pull * self._M[some])) @ theirs.T
-        products = self._Y[some] @ theirs.T if push else np.zeros_like(found)
+    def _rows_push(self, some: Positions, others: Positions) -> Array:
+        found: Array = (2.0 * self._K[some]) @ self._A[others].T
         at_corners(
             found,
-            products,
+            self._Y[some] @ self._A[others].T,
             *(each[some] for each in (self._low, self._high, self._gamma, self._beside)),
             *(each[others] for each in (self._low, self._high, self._gamma, self._beside)),
         )
         return found
 
-    def pairs(
-        self, some: Positions, others: Positions, push: float = 1.0, pull: float = 0.0
-    ) -> Array:
-        """What pairs of units add at most to so much of the push and of the pull together."""
-        if self._single:
-            return self._of_rows(some, others, push, pull)
-        mine, starts = rows_of(self._starts, some)
-        theirs, begins = rows_of(self._starts, others)
-        found = self._of_rows(mine, theirs, push, pull)
-        found = np.add.reduceat(found, starts[:-1], axis=0)
-        found = np.add.reduceat(found, begins[:-1], axis=1)
+    def _rows_pull(self, some: Positions, others: Positions) -> Array:
+        found: Array = (2.0 * self._M[some]) @ self._A[others].T
+        zero = np.zeros(max(some.size, others.size))
+        at_corners(
+            found,
+            np.zeros_like(found),
+            *(self._low[some], self._high[some], zero, zero),
+            *(self._low[others], self._high[others], zero, zero),
+        )
         return found
 
-    def values(self, room: float, weight: float) -> tuple[Array, Positions]:
-        """What each adds to the push and so much of the pull, with the partners it pays for.
+    def _by_units(self, of_rows: Pairs, some: Positions, others: Positions) -> Array:
+        if self._single:
+            return of_rows(some, others)
+        mine, starts = rows_of(self._starts, some)
+        theirs, begins = rows_of(self._starts, others)
+        lines = np.add.reduceat(of_rows(mine, theirs), starts[:-1], axis=0)
+        return np.asarray(np.add.reduceat(lines, begins[:-1], axis=1))
 
-        And the places they have, the core first. Who is not in the core pays for all of it, and
-        for others by their lengths.
+    def push_pairs(self, some: Positions, others: Positions) -> Array:
+        """What pairs of units add to the push at most."""
+        return self._by_units(self._rows_push, some, others)
+
+    def pull_pairs(self, some: Positions, others: Positions) -> Array:
+        """What pairs of units add to ``‖G‖_M²`` at most."""
+        return self._by_units(self._rows_pull, some, others)
+
+
+@dataclass(frozen=True)
+class Blend:
+    """The push at a level and ``weight`` times what sets pull at the level below.
+
+    Whoever counts at a level is not covered by the one below: there it pulls more, somewhere.
+    """
+
+    terms: Terms
+    below: Terms | None = None
+    weight: float = 0.0
+
+    @property
+    def alone(self) -> Array:
+        """What each unit adds."""
+        if self.below is None or not self.weight:
+            return self.terms.alone
+        return self.terms.alone + self.weight * self.below.pulls
+
+    def pairs(self, some: Positions, others: Positions) -> Array:
+        """What pairs of them add at most."""
+        found = self.terms.push_pairs(some, others)
+        if self.below is not None and self.weight:
+            found += self.weight * self.below.pull_pairs(some, others)
+        return found
+
+    def values(self, room: float) -> tuple[Array, Positions]:
+        """What each adds with the partners it pays for; and their places, the core first.
+
+        Who is not in the core pays for all of it, and for others by their lengths.
         """
-        alone, k = self.alone + weight * self.pulls, self.k - 1
-        long, first, beside, bent = self._norms
-        order, many = self._ranked(alone, self._norms[0])
+        terms, alone, k = self.terms, self.alone, self.terms.k - 1
+        long, first, beside, bent = terms.norms
+        weighted = self.below is not None and self.weight > 0.0
+        lengths = self.below.lengths if weighted and self.below is not None else None
+        order, many = _ranked(alone, long)
         core, rest = order[:many], order[many:]
-        values = np.empty(len(self))
+        values = np.empty(alone.size)
         payments = np.empty(many)
-        paid(self.pairs(core, core, 1.0, weight), np.arange(many), k, np.zeros(many), payments)
+        paid(self.pairs(core, core), np.arange(many), k, np.zeros(many), payments)
         values[:many] = alone[core] + payments * OUT
         if not rest.size:
             return np.maximum(values, 0.0), order
@@ -161,31 +211,34 @@ class Terms:
             """What those of the rest pay for partners, by lengths: sums over these being given."""
             found = first[rest] * count(long) + long[rest] * count(first)
             found += beside[rest] * count(beside) + bent[rest] * count(long)
-            return np.asarray(found + 2.0 * weight * self.lengths[rest] * count(self.lengths))
+            if lengths is not None:
+                found += 2.0 * self.weight * lengths[rest] * count(lengths)
+            return np.asarray(found)
 
         values[many:] = alone[rest] + for_partners(lambda each: largest_sum(each, k)) * OUT
         far = for_partners(lambda each: float(each[rest].max()))
-        top = np.sort(np.maximum(values[:many], 0.0))[::-1][: self.k]
+        top = np.sort(np.maximum(values[:many], 0.0))[::-1][: terms.k]
         matters = max(min(float(top[-1]), room - float(top[:-1].sum())), 0.0)
         looked = np.flatnonzero(values[many:] > matters)
         for start in range(0, looked.size, _TILE):
             few = looked[start : start + _TILE]
-            pairs, payments = self.pairs(rest[few], core, 1.0, weight), np.empty(few.size)
+            pairs, payments = self.pairs(rest[few], core), np.empty(few.size)
             paid(pairs, np.full(few.size, many), k, far[few], payments)
             closer = alone[rest[few]] + payments * OUT
             values[many + few] = np.minimum(values[many + few], closer)
         return np.maximum(values, 0.0), order
 
-    def _ranked(self, alone: Array, lengths: Array) -> tuple[Positions, int]:
-        """Units by rank: a core of the strongest and the longest, then the others."""
-        chosen = np.zeros(alone.size, dtype=bool)
-        for each in (alone, lengths):
-            if each.size <= _CORE:
-                chosen[:] = True
-            else:
-                chosen[np.argpartition(-each, _CORE)[:_CORE]] = True
-        order = np.lexsort((-alone, ~chosen))
-        return order, int(chosen.sum())
+
+def _ranked(alone: Array, lengths: Array) -> tuple[Positions, int]:
+    """Units by rank: a core of the strongest and the longest, then the others."""
+    chosen = np.zeros(alone.size, dtype=bool)
+    for each in (alone, lengths):
+        if each.size <= _CORE:
+            chosen[:] = True
+        else:
+            chosen[np.argpartition(-each, _CORE)[:_CORE]] = True
+    order = np.lexsort((-alone, ~chosen))
+    return order, int(chosen.sum())
 
 
 def covered(terms: Terms, most: float) -> bool:
@@ -196,7 +249,7 @@ def covered(terms: Terms, most: float) -> bool:
     core = order[:_WIDE]
     longest = float(terms.lengths[order[_WIDE]]) if order.size > _WIDE else 0.0
     rest = longest * (longest + 2.0 * largest_sum(terms.lengths, terms.k - 1))
-    pairs = _without_diagonal(terms.pairs(core, core, 0.0, 1.0))
+    pairs = _without_diagonal(terms.pull_pairs(core, core))
     return _branched(terms.pulls[core], pairs, terms.k, most, rest)[0] == 0
 
 
@@ -212,25 +265,27 @@ def look(edge: Edge, units: Positions, k: int, tops: dict[int, int]) -> Looked:
         return Looked(False, units, edge.lengths(units))
     number, terms, level = top
     room = edge.margin * (1.0 - _SLACK) - level.hidden
-    values, order = terms.values(room, 0.0)
-    if largest_sum(values, k) * (1.0 + _SLACK) <= room:
+    if largest_sum(Blend(terms).values(room)[0], k) * (1.0 + _SLACK) <= room:
         return Looked(True, units[:0], np.zeros(0))
     numbers = [*range(number % _STRIDE, number, _STRIDE), number]
-    levels = [edge.level(lower, k) for lower in numbers]
+    ladder = [(at, Terms(edge, at, units, k)) for at in _levels(edge, numbers[:-1], k)]
+    ladder.append((level, terms))
     alive, danger = np.zeros(units.size, dtype=bool), np.zeros(units.size)
-    for place in range(-1, len(numbers) - 1):  # the highest first: it fails most often
-        at = levels[place]
-        assert at is not None
-        below = levels[place - 1] if numbers[place] != numbers[0] else None
-        here = terms if place == -1 else Terms(edge, at, units, k)
-        room = edge.margin * (1.0 - _SLACK) - at.hidden
-        proven, some, value = _within(here, room, 0.0 if below is None else below.covers, at.covers)
+    for place in range(len(ladder) - 1, -1, -1):  # the highest first: it fails most often
+        at, here = ladder[place]
+        below = ladder[place - 1] if place else None
+        proven, some, value = _within(at, here, edge.margin * (1.0 - _SLACK) - at.hidden, below)
         if not proven:
             alive |= some
             danger = np.maximum(danger, value)
             if alive.sum() > _MANY * units.size:
                 return Looked(False, units, danger)
     return Looked(not alive.any(), units[alive], danger[alive])
+
+
+def _levels(edge: Edge, numbers: list[int], k: int) -> list[Level]:
+    found = [edge.level(number, k) for number in numbers]
+    return [level for level in found if level is not None]
 
 
 def _top(
@@ -259,21 +314,25 @@ def _top(
     return found
 
 
-def _within(terms: Terms, room: float, floor: float, covers: float) -> tuple[bool, Array, Array]:
-    """Whether sets that pull at least so much stay within the room.
+def _within(
+    level: Level, terms: Terms, room: float, below: tuple[Level, Terms] | None
+) -> tuple[bool, Array, Array]:
+    """Whether sets that the level below does not cover stay within the room.
 
-    Also who may be part of one that does not, and what each does. Everybody may where there is a
-    set that pulls as much and no more than the level covers: no other level will help.
+    Also who may be part of one that does not, and what each does. Everybody may where such a set
+    is covered here: no other level will help.
     """
     k, count = terms.k, len(terms)
     alive, danger = np.ones(count, dtype=bool), np.zeros(count)
     if room <= 0:
         return False, alive, terms.alone
+    floor = 0.0 if below is None else below[0].covers
     price = room / (k * floor) if floor else 0.0
     for share in _WEIGHTS if floor else _WEIGHTS[:1]:
         weight = share * price
+        blend = Blend(terms, None if below is None else below[1], weight)
         reach = room + weight * floor
-        values, order = terms.values(reach, weight)
+        values, order = blend.values(reach)
         largest = largest_sum(values, k) * (1.0 + _SLACK)
         if largest <= reach:
             return True, alive, danger
@@ -288,18 +347,23 @@ def _within(terms: Terms, room: float, floor: float, covers: float) -> tuple[boo
             core, rest = core[: 2 * _CORE], float(values[~fine][2 * _CORE :].max())
         if k * rest > reach:
             continue
-        pairs = _without_diagonal(terms.pairs(core, core, 1.0, weight))
-        single = terms.alone[core] + weight * terms.pulls[core]
-        verdict, some = _branched(single, pairs, k, reach * (1.0 - _SLACK), rest)
+        pairs = _without_diagonal(blend.pairs(core, core))
+        verdict, some = _branched(blend.alone[core], pairs, k, reach * (1.0 - _SLACK), rest)
         if verdict == 0:
             return True, alive, danger
         if verdict == 1 and share == 0.0:
             found = core[some]
-            both = _without_diagonal(terms.pairs(found, found, 0.0, 1.0))
-            pull = float(terms.pulls[found].sum() + 0.5 * both.sum())
-            if floor < pull <= covers:
+            if _pull(terms, found) <= level.covers and (
+                below is None or _pull(below[1], found) > floor
+            ):
                 return False, np.ones(count, dtype=bool), danger
     return False, alive, danger
+
+
+def _pull(terms: Terms, some: Positions) -> float:
+    """What a set pulls at most."""
+    pairs = _without_diagonal(terms.pull_pairs(some, some))
+    return float(terms.pulls[some].sum() + 0.5 * pairs.sum())
 
 
 def strongest(edge: Edge, units: Positions, k: int) -> tuple[int, ...]:
@@ -309,7 +373,7 @@ def strongest(edge: Edge, units: Positions, k: int) -> tuple[int, ...]:
         return ()
     terms = Terms(edge, level, units, k)
     some = np.argsort(-terms.alone, kind="stable")[:_STRONGEST]
-    pairs = _without_diagonal(terms.pairs(some, some))
+    pairs = _without_diagonal(terms.push_pairs(some, some))
     gains, chosen = terms.alone[some].copy(), np.zeros(some.size, dtype=bool)
     for _ in range(k):
         best = int(np.argmax(np.where(chosen, -np.inf, gains)))

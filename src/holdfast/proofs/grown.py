@@ -21,7 +21,7 @@ from holdfast.proofs.tree import Claims, Tree, nothing
 EFFORT, FEWEST = 2e9, 100
 
 #: how many at most: few rows are to take seconds, not minutes
-MOST, MORE = 400, 0.4
+MOST, MORE = 200, 0.4
 
 #: of least squares other trees have left little to do
 _LESS = 0.25

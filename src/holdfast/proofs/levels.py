@@ -1,57 +1,56 @@
-r"""A recourse on its edge: what sets of units can do just where it is about to break.
+r"""A recourse on its edge: what deletions do just where it is about to break.
 
-Let ``θ`` be the optimum among the parameters that give a recourse the least score it may have.
-Deleting ``S`` breaks the recourse only if the optimum *on that hyperplane* is pushed towards lower
-scores: the loss without ``S`` is convex, so its least value for a given score falls up to the score
-of the refit and rises beyond it. So nothing has to be known of the way from the old optimum to the
-edge; along the score everything is exact, and what is left to bound is the move across.
+Let ``θ`` be the optimum among the parameters that give a recourse the least score it may have. The
+loss without a set ``S`` is convex, so its least value for a given score falls up to the score of
+the refit and rises beyond it: ``S`` breaks the recourse only if the optimum *on that hyperplane* is
+pushed towards lower scores. So nothing has to be known of the way from the old optimum to the edge;
+along the score everything is exact, and what is left to bound is the move across.
 
 In coordinates where the Hessian at ``θ`` is the identity let ``b̂`` be the direction of the score,
-:math:`β_i = b̂ᵀa_i`, :math:`a_i` from now on the rows across it, :math:`e_i = −ω_iℓ'_i`, :math:`−m`
-the slope of the loss along ``b̂`` (*margin*). Without ``S`` the optimum on the hyperplane lies at
-``δ``, across; with moves :math:`m_i = a_iᵀδ` let :math:`e_i^+ = −ω_iℓ'(z_i + m_i)`, :math:`ψ_i =
-e_i − e_i^+ − v_i m_i = X`-part of the change, :math:`X = Σ_{all} (s_i − v_i) a_ia_iᵀ` with secant
-curvatures :math:`s_i`. Whoever goes is charged with what it pulls *there*, so no sum leaves anybody
-out:
+:math:`β_i = b̂ᵀa_i`, from now on :math:`a_i` the rows across it, :math:`e_i = −ω_iℓ'_i`, and ``−m``
+the slope of the loss along ``b̂`` (``m`` is the *margin*). Without ``S`` the optimum on the
+hyperplane lies at ``δ``, across. With moves :math:`m_i = a_iᵀδ`, secant curvatures :math:`s_i`,
+:math:`X = Σ_{all} (s_i − v_i) a_ia_iᵀ` and :math:`e_i^+ = −ω_iℓ'(z_i + m_i)`, what a row pulls with
+*where it ends up*,
 
-.. math:: (I + X) δ = −G, \quad G = Σ_S e_i^+ a_i, \qquad
-          \text{pushed down by}\quad Σ_S β_i e_i^+ + Σ_{all} β_i ψ_i − m ,
+.. math:: (I + X) δ = −G, \qquad G = Σ_S e_i^+ a_i,
 
-and the recourse is safe where that is not positive. ``ψ`` cancels among the rows of ``S`` but for
-what is counted in both, and with :math:`γ_i = v_iβ_i` the push is
+and the recourse is safe where the *push* does not exceed the margin: with :math:`ψ_i = (s_i − v_i)
+m_i`, :math:`γ_i = v_iβ_i`,
 
-.. math:: Σ_S β_i e_i − Σ_S γ_i m_i + Σ_{i∉S} β_i ψ_i − m .
+.. math:: Σ_S β_i e_i^+ + Σ_{all} β_i ψ_i \;=\; Σ_S β_i e_i − Σ_S γ_i m_i + Σ_{i∉S} β_i ψ_i .
 
 **How far.** As long as rows move by at most :math:`μ_i`, the loss says :math:`−F ≼ X ≼ R`, two
-matrices, and where :math:`e_i^+` lies. Of rows that may move far it says little: for these ``O``
+matrices, and where :math:`e_i^+` lies. Of rows that may move far that is little: for these, ``O``,
 :math:`e_i^+ = e_i − s_i m_i` is put on the other side, so that :math:`I + X − Σ_{S∩O} s_ia_ia_iᵀ`
-takes the place of :math:`I + X` and :math:`e_i` that of :math:`e_i^+`; ``F`` then counts all of
-:math:`v_i a_ia_iᵀ`, whether the row stays (:math:`s_i ≥ 0`) or goes. With :math:`M = (I − F)^{-1}` then :math:`|m_i| ≤
-‖a_i‖_M ‖G‖_M`. A *level* has :math:`μ_i = ‖a_i‖_M ε`: scaling ``S`` from 0 to 1 moves ``δ``
-continuously from 0, so sets with :math:`‖G‖_M < ε` wherever their :math:`e^+` lie never leave it.
-That is a quadratic form in ``S`` which is bounded once for all sets of ``k`` (:meth:`Edge.top`).
+takes the place of :math:`I + X`, and :math:`e_i` that of :math:`e_i^+`; ``F`` then counts all of
+:math:`v_i a_ia_iᵀ`, whether the row stays (:math:`s_i ≥ 0`) or goes. With :math:`M = (I −
+F)^{-1}` then :math:`|m_i| ≤ ‖a_i‖_M ‖G‖_M`. A *level* has :math:`μ_i = ‖a_i‖_M ε`: scaling ``S``
+from 0 to 1 moves ``δ`` continuously from 0, so sets with :math:`‖G‖_M < ε` wherever their
+:math:`e^+` lie never leave it. That is a quadratic form in ``S``, bounded once for all sets of
+``k``; where it is less than :math:`ε^2` the level *covers* them all.
 
-**How much.** :math:`(I + X)^{-1}` lies between :math:`(I + R)^{-1}` and ``M``: it is their mean
-``Y`` and no more than half of their difference ``Δ`` off, :math:`|pᵀ(\cdot − Y)q| ≤ ‖p‖_Δ‖q‖_Δ`.
-The loss says :math:`β_iψ_i ≤ w_i m_i^2`; with :math:`W = Σ_{all} w_i a_ia_iᵀ` and any positive
-``t``, ``α``
+**How much.** The inverse of what stands before ``δ`` lies between :math:`(I + R)^{-1}` and ``M``:
+it is their mean ``Y``, half of their difference ``Δ`` off at most, :math:`|pᵀ(\cdot − Y)q| ≤
+‖p‖_Δ‖q‖_Δ`. The loss says :math:`β_iψ_i ≤ w_i m_i^2`; with :math:`W = Σ_{all} w_i a_ia_iᵀ`,
+``λ`` the largest eigenvalue of :math:`Δ^½WΔ^½`, and any positive ``t`` and ``α``,
 
 .. math:: −Σ_S γ_im_i ≤ Σ_{i,l∈S} γ_i e_l^+ a_iᵀYa_l + \tfrac α2 ‖Σ_Sγ_ia_i‖_Δ^2
           + \tfrac 1{2α} ‖G‖_Δ^2, \qquad
-          δᵀWδ ≤ Gᵀ(YWY + t\,YWΔWY + (\tfrac 1t + λ)Δ)G,
+          δᵀWδ ≤ Gᵀ\bigl(YWY + t\,YWΔWY + (\tfrac 1t + λ)Δ\bigr)G .
 
-``λ`` the largest eigenvalue of :math:`Δ^½WΔ^½`. The sum over all has rows of ``S`` that it should
-not: where :math:`w_i` is negative they pay for that. A row for which that is too much pays the most that
-:math:`β_ie_i^+` can be instead. So a bound is a quadratic form over ``S`` with coefficients that
-are known up to :math:`e^+`, bilinear in them: at the corners of their ranges.
+``W`` counts rows of ``S`` that it should not: where :math:`w_i` is negative they pay
+:math:`−w_iμ_i^2`. A row may also be charged :math:`\max β_ie_i^+` instead of :math:`β_i e_i −
+γ_im_i` and what comes of it (by the left side of the push), where that is less. So the push is a
+quadratic form over ``S`` whose coefficients are known up to :math:`e^+`, bilinear in them: largest
+at the corners of their ranges.
 
-**Which sets.** Pairs are paid for by the weaker (:func:`holdfast.proofs.pairs.paid_once`); what is
-left is branched on with the pairs of those chosen counted as they are. At a level only sets count
-that pull more than the level before covers, :math:`‖G‖_M^2 ≥ f`: adding :math:`w(‖G‖_M^2 − f)` for
-a ``w ≥ 0`` lowers nobody who counts.
+**Which sets** (:mod:`holdfast.proofs.edges`). A set counts at the lowest level that covers it, so
+at each level only sets that the one below does not cover: what they pull *there* exceeds what it
+covers, somewhere in the ranges of that level.
 
 **What else changes** (:mod:`holdfast.models.shifts`): ``p`` is added to ``G``, ``ΔH`` to ``X``,
-their parts along the score to the push.
+and their parts along the score to the push.
 """
 
 from __future__ import annotations
@@ -75,6 +74,9 @@ _ROUNDS, _FURTHER = 15, 1.002
 
 #: rows that may move further are apart: they count with what they pull before they move
 _FAR = 2.0
+
+#: curvatures that are too large to be worked with
+_HUGE = 1e12
 
 #: what they may hold of the curvature of any direction
 _HELD = 0.8
@@ -178,8 +180,11 @@ class Edge:
             return None
         key = number, k if len(shifts.vectors) else 0
         if key not in self._levels:
-            with np.errstate(all="ignore"):
-                self._levels[key] = self._made(_FIRST * _RATIO**number, k, shifts)
+            try:
+                with np.errstate(all="ignore"):
+                    self._levels[key] = self._made(_FIRST * _RATIO**number, k, shifts)
+            except np.linalg.LinAlgError:  # what the loss says is too large to be worked with
+                self._levels[key] = None
         return self._levels[key]
 
     def _made(self, reach: float, k: int, shifts: Shifts) -> Level | None:
@@ -189,7 +194,7 @@ class Edge:
         for _ in range(_ROUNDS):
             fall, rise = at.secants(moves)
             fall[far] = at.v[far]
-            if not (np.all(np.isfinite(fall)) and np.all(np.isfinite(rise))):
+            if not (np.all(np.isfinite(fall)) and np.all(rise < _HUGE)):
                 return None
             up = at.largest(rise) if shifts.reweighted else 0.0
             moved = shifts.stiffened + shifts.reweighted * (1.0 + up)
