@@ -119,7 +119,7 @@ def real(name):
 def logistic():
     cases = {kind: lambda rng, kind=kind: skewed(rng, kind) for kind in ("Gaussian", "log-normal")}
     cases["with dummies"] = lambda rng: skewed(rng, "with dummies")
-    cases |= {name: lambda rng, name=name: real(name) for name in ("heloc", "admission")}
+    cases |= {name: lambda rng, name=name: real(name) for name in ("heloc", "admission", "compas")}
     for name, pose in cases.items():
         try:
             X, y, people = pose(np.random.default_rng(0))

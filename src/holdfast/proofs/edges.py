@@ -283,6 +283,21 @@ def look(edge: Edge, units: Positions, k: int, tops: dict[int, int]) -> Looked:
     return Looked(not alive.any(), units[alive], danger[alive])
 
 
+def shares(edge: Edge, units: Positions, k: int, tops: dict[int, int]) -> Array | None:
+    """What share of the margin each unit takes at most: sums over sets of ``k`` are bounds.
+
+    ``None`` where nothing covers all of them.
+    """
+    top = _top(edge, units, k, tops)
+    if top is None or edge.margin <= top[2].hidden:
+        return None
+    room = edge.margin * (1.0 - _SLACK) - top[2].hidden
+    values, order = Blend(top[1]).values(room)
+    found = np.empty(units.size)
+    found[order] = values * ((1.0 + _SLACK) / room)
+    return found
+
+
 def _levels(edge: Edge, numbers: list[int], k: int) -> list[Level]:
     found = [edge.level(number, k) for number in numbers]
     return [level for level in found if level is not None]
@@ -396,7 +411,8 @@ def strongest(edge: Edge, units: Positions, k: int) -> tuple[int, ...]:
 def _tilt(own: Array, pulls: Array, slopes: Array, k: int) -> float:
     """``α``, for sets that push the recourse hardest."""
     top = np.argpartition(-own, min(k, own.size) - 1)[:k]
-    return float(pulls[top].sum() / max(float(slopes[top].sum()), 1e-300))
+    best = float(pulls[top].sum()) / max(float(slopes[top].sum()), 1e-300)
+    return float(np.clip(best, 1e-6, 1e6))  # any positive number will do
 
 
 def _branched(

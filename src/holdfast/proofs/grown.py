@@ -12,6 +12,8 @@ from holdfast.algebra.deletions import Deletions, LowRankDeletions
 from holdfast.algebra.rows import Array, Mask, Positions
 from holdfast.models.optima import Optima
 from holdfast.proofs.candidates import Asked, Verdicts
+from holdfast.proofs.edges import shares
+from holdfast.proofs.levels import Edge
 from holdfast.proofs.looks import Node, Question
 from holdfast.proofs.points import LinearPoints, Points, SmoothPoints
 from holdfast.proofs.sets import largest_sum
@@ -26,8 +28,9 @@ MOST, MORE = 200, 0.4
 #: of least squares other trees have left little to do
 _LESS = 0.25
 
-#: rows times recourses up to which it is asked what breaks together
-_ENTRIES = 4_000_000
+#: rows times recourses up to which it is asked what breaks together, and how many recourses are
+#: looked at from their edges for that, each for every number of deletions
+_ENTRIES, JOINTLY = 4_000_000, 200
 
 
 def by_tree_of_optima(asked: Asked, found: Verdicts, whole: bool, deadline: float) -> None:
@@ -110,23 +113,40 @@ def _together(asked: Asked, found: Verdicts, points: Points, deadline: float) ->
     budget, units = asked.budget, np.flatnonzero(_able(asked))
     most = np.array([float(np.sum(found.certified < k)) for k in range(budget + 1)])
     proof = np.repeat((asked.margins * (1.0 - 1e-9) - asked.errors)[:, None], budget + 1, axis=1)
-    point = points.without(())
+    point, looks = points.without(()), JOINTLY
+    edges, tops = dict[int, Edge | None](), dict[int, int]()
     for k in range(1, budget + 1):
         some = np.flatnonzero(found.certified < k)
-        question = Question(k, proof, nothing, lambda *_: None)
-        known = None
-        if some.size > 1 and time.monotonic() < deadline:
-            known = Node(question, point, (), k).together(some, units)
-        if known is None:
+        if some.size < 2 or time.monotonic() > deadline:
             continue
-        values, rooms = known
-        shares = np.minimum(values / np.maximum(rooms, 1e-300)[:, None], 1.0)
-        reached = np.where(rooms > 0, 0.0, 1.0)
-        for _ in range(k + 1):
-            more = np.minimum(shares, 1.0 - reached[:, None]).sum(axis=0)
-            bound = float(reached.sum()) + largest_sum(more, k)
-            most[k] = min(most[k], np.floor(bound * (1.0 + 1e-9) + 1e-9))
-            reached = np.minimum(reached + shares[:, np.argmax(more)], 1.0)
+        question = Question(k, proof, nothing, lambda *_: None)
+        known = Node(question, point, (), k).together(some, units)
+        if known is not None:
+            values, rooms = known
+            parts = np.where(rooms[:, None] > 0, values / np.maximum(rooms, 1e-300)[:, None], 1.0)
+            most[k] = min(most[k], _most_broken(parts, k))
+        if some.size <= looks:
+            looks -= some.size
+            parts = np.ones((some.size, units.size))
+            for place, j in enumerate(some.tolist()):
+                if j not in edges:
+                    edges[j] = points.edge((), j, float(proof[j, k]))
+                edge = edges[j]
+                seen = None if edge is None else shares(edge, units, k, tops)
+                parts[place] = 1.0 if seen is None else seen
+            most[k] = min(most[k], _most_broken(parts, k))
+    return most
+
+
+def _most_broken(parts: Array, k: int) -> float:
+    """The most that any ``k`` units break, each taking at most such parts of the margins."""
+    parts = np.minimum(parts, 1.0)
+    reached, most = np.zeros(len(parts)), float(len(parts))
+    for _ in range(k + 1):
+        more = np.minimum(parts, 1.0 - reached[:, None]).sum(axis=0)
+        bound = float(reached.sum()) + largest_sum(more, k)
+        most = min(most, float(np.floor(bound * (1.0 + 1e-9) + 1e-9)))
+        reached = np.minimum(reached + parts[:, np.argmax(more)], 1.0)
     return most
 
 
