@@ -29,6 +29,9 @@ _HIGHEST, _STRIDE = 26, 2
 #: so many at a time; and those that are looked at for what they pull
 _CORE, _TILE, _WIDE = 256, 1_024, 1_000
 
+#: recourses for which no level covers all sets of so many, before others are not asked
+_IN_VAIN = 4
+
 #: nodes of a tree
 _NODES = 500
 
@@ -57,6 +60,27 @@ class Looked(NamedTuple):
     proven: bool
     alive: Positions
     danger: Array
+
+
+class Tops:
+    """From which level on all sets of so many units were covered, for other recourses."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+        self._failed: dict[int, int] = {}
+
+    def start(self, k: int) -> int | None:
+        """Where to begin; ``None`` where it has been in vain often enough."""
+        if self._failed.get(k, 0) >= _IN_VAIN:
+            return None
+        return max((number for size, number in self._known.items() if size <= k), default=0)
+
+    def note(self, k: int, number: int | None) -> None:
+        """What came of it."""
+        if number is None:
+            self._failed[k] = self._failed.get(k, 0) + 1
+        else:
+            self._known[k], self._failed[k] = number, 0
 
 
 class Terms:
@@ -253,10 +277,10 @@ def covered(terms: Terms, most: float) -> bool:
     return _branched(terms.pulls[core], pairs, terms.k, most, rest)[0] == 0
 
 
-def look(edge: Edge, units: Positions, k: int, tops: dict[int, int]) -> Looked:
+def look(edge: Edge, units: Positions, k: int, tops: Tops) -> Looked:
     """Whether sets of at most ``k`` of some units can break a recourse.
 
-    ``tops`` remembers from which level on all sets of ``k`` are covered.
+    ``tops`` remembers what was found for other recourses.
     """
     if not units.size:
         return Looked(edge.margin > 0, units, np.zeros(0))
@@ -283,7 +307,7 @@ def look(edge: Edge, units: Positions, k: int, tops: dict[int, int]) -> Looked:
     return Looked(not alive.any(), units[alive], danger[alive])
 
 
-def shares(edge: Edge, units: Positions, k: int, tops: dict[int, int]) -> Array | None:
+def shares(edge: Edge, units: Positions, k: int, tops: Tops) -> Array | None:
     """What share of the margin each unit takes at most: sums over sets of ``k`` are bounds.
 
     ``None`` where nothing covers all of them.
@@ -303,13 +327,13 @@ def _levels(edge: Edge, numbers: list[int], k: int) -> list[Level]:
     return [level for level in found if level is not None]
 
 
-def _top(
-    edge: Edge, units: Positions, k: int, tops: dict[int, int]
-) -> tuple[int, Terms, Level] | None:
+def _top(edge: Edge, units: Positions, k: int, tops: Tops) -> tuple[int, Terms, Level] | None:
     """The lowest level that covers all sets, as far as can be seen."""
     found: tuple[int, Terms, Level] | None = None
-    number = tops.get(k, 0)
-    up = False
+    start = tops.start(k)
+    if start is None:
+        return None
+    number, up = start, False
     while 0 <= number <= _HIGHEST:
         level = edge.level(number, k)
         if level is None:
@@ -324,8 +348,7 @@ def _top(
             break
         else:
             number, up = number + 1, True
-    if found is not None:
-        tops[k] = found[0]
+    tops.note(k, None if found is None else found[0])
     return found
 
 

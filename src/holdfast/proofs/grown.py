@@ -12,7 +12,7 @@ from holdfast.algebra.deletions import Deletions, LowRankDeletions
 from holdfast.algebra.rows import Array, Mask, Positions
 from holdfast.models.optima import Optima
 from holdfast.proofs.candidates import Asked, Verdicts
-from holdfast.proofs.edges import shares
+from holdfast.proofs.edges import Tops, shares
 from holdfast.proofs.levels import Edge
 from holdfast.proofs.looks import Node, Question
 from holdfast.proofs.points import LinearPoints, Points, SmoothPoints
@@ -114,7 +114,7 @@ def _together(asked: Asked, found: Verdicts, points: Points, deadline: float) ->
     most = np.array([float(np.sum(found.certified < k)) for k in range(budget + 1)])
     proof = np.repeat((asked.margins * (1.0 - 1e-9) - asked.errors)[:, None], budget + 1, axis=1)
     point, looks = points.without(()), JOINTLY
-    edges, tops = dict[int, Edge | None](), dict[int, int]()
+    edges, tops = dict[int, Edge | None](), Tops()
     for k in range(1, budget + 1):
         some = np.flatnonzero(found.certified < k)
         if some.size < 2 or time.monotonic() > deadline:

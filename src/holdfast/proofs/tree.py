@@ -17,6 +17,7 @@ leaves what was proven.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -26,7 +27,7 @@ import numpy as np
 
 from holdfast.algebra.rows import Array, Positions
 from holdfast.errors import HoldfastError
-from holdfast.proofs.edges import look, strongest
+from holdfast.proofs.edges import Tops, look, strongest
 from holdfast.proofs.levels import Edge
 from holdfast.proofs.looks import Node, Question
 from holdfast.proofs.points import Point, Points
@@ -108,7 +109,7 @@ class Tree:
     ):
         self._points, self._broken, self._able, self.claims = points, broken, able, claims
         self._left, self._deadline, self._solved = looks, deadline, 0
-        self._tops: dict[int, dict[int, int]] = {}
+        self._tops: defaultdict[int, Tops] = defaultdict(Tops)
         self._stuck: dict[int, int] = {}
         self._question = Question(0, proof, charged or nothing, self._suspect)
         self._tried: set[tuple[int, ...]] = set()
@@ -305,7 +306,7 @@ class Tree:
             if edge is None:
                 continue
             self._left -= EDGED
-            looked = look(edge, left[j], k, self._tops.setdefault(len(gone), {}))
+            looked = look(edge, left[j], k, self._tops[len(gone)])
             if looked.proven:
                 left.pop(j)
             else:
@@ -319,7 +320,7 @@ class Tree:
 
     def _climbed(self, j: int, k: int) -> bool:
         """How far a recourse is safe as seen from its edge; whether it is at ``k``."""
-        claims, edge, tops = self.claims, self._edge(j, (), k), self._tops.setdefault(0, {})
+        claims, edge, tops = self.claims, self._edge(j, (), k), self._tops[0]
         low, high = k - 1, len(self._question.proof[j]) - 1
         while edge is not None and low < (high := min(high, int(claims.attacked[j]) - 1)):
             asked = (low + high + 1) // 2 if high > low + 3 else high
