@@ -53,6 +53,11 @@ class Optima:
         self._changes: dict[tuple[int, ...], Array] = {}
         self._paired: tuple[Optimum, Array] | None = None
 
+    @property
+    def penalised(self) -> bool:
+        """Whether there is one optimum whoever goes."""
+        return self.core.penalised
+
     def queries(self, Z: Array) -> Array:
         """Points in the coordinates of the whole problem."""
         return self.core.design.whiten(features(Z, self.core.centre))

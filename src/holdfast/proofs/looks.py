@@ -50,7 +50,7 @@ class Question:
 Demands = list[tuple[Array, float]]
 
 
-class Level(NamedTuple):
+class Rung(NamedTuple):
     """Sets that meet some demands, at the prices of one step."""
 
     number: int
@@ -277,7 +277,7 @@ class Look:
 
     def _levels(
         self, ladder: Ladder, demands: Demands, own: bool
-    ) -> tuple[list[Level], Demands | None, Array]:
+    ) -> tuple[list[Rung], Demands | None, Array]:
         """The levels; the demands of sets that are beyond all of them, if any; and the pulls."""
         sets, k = self.sets, self.k
         if ladder.step(0) is None:
@@ -290,10 +290,10 @@ class Look:
             pulls = sets.shares(self._gains[0]) / (1.0 - ladder.h)
             top = np.argpartition(-self._gains[0], min(k, pulls.size) - 1)[:k]
             enough = 1.5 * float(pulls[top].sum())
-        levels: list[Level] = []
+        levels: list[Rung] = []
         number = 0
         while (step := ladder.step(number)) is not None:
-            levels.append(Level(number, pulls, demands))
+            levels.append(Rung(number, pulls, demands))
             floor, number = step.pulls, number + 1
             if largest_sum(pulls, k) <= floor:
                 return levels, None, then

@@ -160,7 +160,7 @@ class SmoothPoints:
         return SmoothPoint(at, self._queries, self._order, self._starts)
 
     def edge(self, gone: tuple[int, ...], j: int, drop: float) -> Edge | None:
-        if not self._optima.core.penalised:  # deletions might leave no unique optimum
+        if not self._optima.penalised:  # deletions might leave no unique optimum
             return None
         query = self._queries[j]
         try:
