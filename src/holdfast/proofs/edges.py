@@ -54,7 +54,7 @@ _STRONGEST, _CHANGES = 200, 60
 Pairs = Callable[[Positions, Positions], Array]
 
 
-class Finding(NamedTuple):
+class Sighting(NamedTuple):
     """What came of a look: whether no set breaks the recourse; else who may be part of one."""
 
     proven: bool
@@ -277,20 +277,20 @@ def covered(terms: Terms, most: float) -> bool:
     return _branched(terms.pulls[core], pairs, terms.k, most, rest)[0] == 0
 
 
-def look(edge: Edge, units: Positions, k: int, tops: Tops) -> Finding:
+def look(edge: Edge, units: Positions, k: int, tops: Tops) -> Sighting:
     """Whether sets of at most ``k`` of some units can break a recourse.
 
     ``tops`` remembers what was found for other recourses.
     """
     if not units.size:
-        return Finding(edge.margin > 0, units, np.zeros(0))
+        return Sighting(edge.margin > 0, units, np.zeros(0))
     top = _top(edge, units, k, tops)
     if top is None:
-        return Finding(False, units, edge.lengths(units))
+        return Sighting(False, units, edge.lengths(units))
     number, terms, level = top
     room = edge.margin * (1.0 - _SLACK) - level.hidden
     if largest_sum(Blend(terms).values(room)[0], k) * (1.0 + _SLACK) <= room:
-        return Finding(True, units[:0], np.zeros(0))
+        return Sighting(True, units[:0], np.zeros(0))
     numbers = [*range(number % _STRIDE, number, _STRIDE), number]
     ladder = [(at, Terms(edge, at, units, k)) for at in _levels(edge, numbers[:-1], k)]
     ladder.append((level, terms))
@@ -303,8 +303,8 @@ def look(edge: Edge, units: Positions, k: int, tops: Tops) -> Finding:
             alive |= some
             danger = np.maximum(danger, value)
             if alive.sum() > _MANY * units.size:
-                return Finding(False, units, danger)
-    return Finding(not alive.any(), units[alive], danger[alive])
+                return Sighting(False, units, danger)
+    return Sighting(not alive.any(), units[alive], danger[alive])
 
 
 def shares(edge: Edge, units: Positions, k: int, tops: Tops) -> Array | None:
