@@ -25,7 +25,7 @@ from holdfast.algebra.threads import LARGE, one_blas_thread
 from holdfast.errors import HoldfastError
 from holdfast.models.erasable import ErasableModel
 from holdfast.models.pipelines import anew, refitted, seeds_of
-from holdfast.models.solving import Solved, can_go, scores_or_nan, whole_scores
+from holdfast.models.solving import Raw, Solved, can_go, scores_or_nan, whole_scores
 from holdfast.shared_state import quiet
 
 #: called with a stage, how much of it is done, and how much there is
@@ -90,6 +90,7 @@ class Refits:
         start: str = "fitted",
     ):
         self.model, self.points, self.n_jobs, self._start = model, points, n_jobs, start
+        self._raw = Raw(model, points)
         self._tell = progress or (lambda stage, done, total: None)
         self._known: dict[Any, Array] = {}
         self._reasons: dict[Any, dict[int, str]] = {}
@@ -232,7 +233,7 @@ class Refits:
             cheap = model.can.solves and model.can.refit == "cheap" and not model.can.chooses
             if by == "solver" and whole and cheap:
                 self.solved += 1
-                refit: Any = Solved(model, rows)
+                refit: Any = Solved(model, rows, self._raw)
             else:
                 self.fits += 1
                 refit = model.refitted_on(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,33 @@ def scores_or_nan(model: Any, points: Any, reasons: dict[int, str] | None = None
         return scores
 
 
-class Solved:
-    """A pipeline fitted on some rows: its preprocessing refitted, its last step solved for."""
+class Raw:
+    """Points as a model takes them, looked at once for many refits."""
 
-    def __init__(self, model: Any, rows: Positions):
-        self._model = model
+    def __init__(self, model: Any, points: Any):
+        self.points, self._model = points, model
+
+    @cached_property
+    def queries(self) -> Any:
+        """With their columns in the model's order."""
+        return self._model.queries(self.points)
+
+    @cached_property
+    def cells(self) -> list[Any] | None:
+        """As arrays that fast preprocessing works on; ``None`` where there is none."""
+        front = self._model.preprocessing
+        fast = None if front is None else front.fast
+        return fast.cells(self.queries) if fast and isinstance(self.queries, pd.DataFrame) else None
+
+
+class Solved:
+    """A pipeline fitted on some rows: its preprocessing refitted, its last step solved for.
+
+    ``raw``: points that are scored again and again.
+    """
+
+    def __init__(self, model: Any, rows: Positions, raw: Raw | None = None):
+        self._model, self._raw = model, raw
         if model.rows.classes is not None and len(np.unique(model.rows.classes[rows])) < 2:
             raise HoldfastError("a class went with the rows")
         self._front, Z = _refitted_front(model, rows)
@@ -54,38 +77,41 @@ class Solved:
 
     def scores(self, points: Any) -> Array:
         """Scores of raw points."""
-        queries = self._model.queries(points)
-        scores: Array = self._core.scores(self._front(queries)) - self._shift
+        raw = self._raw
+        if raw is None or raw.points is not points:
+            raw = Raw(self._model, points)
+        scores: Array = self._core.scores(self._front(raw)) - self._shift
         return scores
 
 
-def _refitted_front(model: Any, rows: Positions) -> tuple[Callable[[Any], Array], Array]:
+def _refitted_front(model: Any, rows: Positions) -> tuple[Callable[[Raw], Array], Array]:
     """The preprocessing fitted on some rows, and the features of those rows."""
     if model.preprocessing is None:
-        return model.features, model.features(take(model.X, rows))
+        return lambda raw: model.features(raw.queries), model.features(take(model.X, rows))
     fast, cells = model.preprocessing.fast, model.training_cells
     fresh = None if fast is None or cells is None else fast.refitted(cells, rows)
     Z = None if fresh is None or cells is None else fresh.features(cells, rows)
-    X, y = model.queries(take(model.X, rows), "X"), model.y[rows]
     if fresh is None or Z is None:
-        slow = _fitted_front(model, X, y, rows)
-        return slow.transform, slow.transform(X)
+        slow = _fitted_front(model, rows)
+        X = model.queries(take(model.X, rows), "X")
+        return lambda raw: slow.transform(raw.queries), slow.transform(X)
     made = fresh
 
-    def front(queries: Any) -> Array:
-        found = made(queries) if isinstance(queries, pd.DataFrame) else None
+    def front(raw: Raw) -> Array:
+        found = None if raw.cells is None else made.features(raw.cells)
         # a value it does not know: scikit-learn says what is wrong with it
-        return _fitted_front(model, X, y, rows).transform(queries) if found is None else found
+        return _fitted_front(model, rows).transform(raw.queries) if found is None else found
 
     return front, Z
 
 
-def _fitted_front(model: Any, X: Any, y: Any, rows: Positions) -> Preprocessing:
+def _fitted_front(model: Any, rows: Positions) -> Preprocessing:
     """The preprocessing fitted afresh by scikit-learn."""
     assert model.preprocessing is not None
+    X = model.queries(take(model.X, rows), "X")
     try:
         with quiet:
-            return Preprocessing(fitted_to(model.preprocessing.transformer, X, y)[1])
+            return Preprocessing(fitted_to(model.preprocessing.transformer, X, model.y[rows])[1])
     except Exception as failure:  # whatever a transformer does
         raise HoldfastError(
             f"the preprocessing cannot be refitted {model.rows.without(rows)}: {failure}"
@@ -159,6 +185,7 @@ def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array] | None
     if free and scales.rarest > scales.n and scales.covers(model.queries(points)):
         return None
     before, quick = model.scores(points), whole_scores(model, points, nearly=True)
+    raw = Raw(model, points)
 
     def effect(rows: Positions) -> Array:
         if rows.size == 0:
@@ -169,7 +196,7 @@ def whole_effect(model: Any, points: Any) -> Callable[[Positions], Array] | None
         elif after is None or np.isnan(after).any():
             keep = np.delete(np.arange(model.rows.n), rows)
             fresh: Any = (
-                Solved(model, keep)
+                Solved(model, keep, raw)
                 if model.can.solves and model.can.refit == "cheap" and not model.can.chooses
                 else model.refitted_on(keep)
             )
