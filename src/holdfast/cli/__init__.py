@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -426,7 +427,7 @@ def run(arguments: list[str]) -> int:
 
         refuse_little_memory(arguments)
         with quiet:  # what users must know is said in words
-            code = app(_arguments(arguments), prog_name="holdfast", standalone_mode=False)
+            code = _command()(_arguments(arguments), prog_name="holdfast", standalone_mode=False)
         if code == 130:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
         sys.stdout.flush()
@@ -440,6 +441,12 @@ def run(arguments: list[str]) -> int:
     except Exception as failure:
         _explain(failure, arguments)
         return 2
+
+
+@functools.cache
+def _command() -> Any:
+    """All commands, put together once."""
+    return typer.main.get_command(app)
 
 
 def _explain(failure: Exception, arguments: list[str]) -> None:
